@@ -1,0 +1,95 @@
+//! Every key, label, annotation and reason that Tensile writes or understands, spelled once.
+//!
+//! The first half is compatible with tensile-kube, so that its users keep their manifests; what is ours lives
+//! under `tensile.io/`.
+
+/// Label by which a pod opts in. Also set on every lower pod.
+pub const VIRTUAL_POD: &str = "virtual-pod";
+/// Value of [`VIRTUAL_POD`] that opts in.
+pub const TRUE: &str = "true";
+/// Annotation that carries the stash: the placement fields that only lower nodes can satisfy.
+pub const CLUSTER_SELECTOR: &str = "clusterSelector";
+/// Node label that marks a virtual node, with value [`VIRTUAL_KUBELET`].
+pub const NODE_TYPE: &str = "type";
+/// Value of [`NODE_TYPE`] on a virtual node.
+pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
+/// Node label that names the lower cluster; the default kept key.
+pub const CLUSTER_ID: &str = "clusterID";
+/// Node label for the role, with value `agent`.
+pub const NODE_ROLE: &str = "kubernetes.io/role";
+/// Annotation on objects that are copied between clusters.
+pub const GLOBAL: &str = "global";
+/// Annotation that keeps, as JSON, the labels that were dropped below (`--ignore-labels`).
+pub const TRIPPED_LABELS: &str = "tripped-labels";
+/// Labels that are dropped below unless `--ignore-labels` says otherwise.
+pub const DEFAULT_IGNORED_LABELS: &[&str] = &["group.batch.scheduler.tencent.com", "pod-group.scheduling.sigs.k8s.io"];
+/// Node label keys that upper scheduling decides on unless `--ignore-selector-keys` says otherwise.
+pub const DEFAULT_KEPT_KEYS: &[&str] = &[CLUSTER_ID];
+/// Key of the taint on a virtual node; its value is the provider's name.
+pub const PROVIDER_TAINT: &str = "virtual-kubelet.io/provider";
+/// Label that tensile-kube's descheduler put on pods it created.
+pub const CREATED_BY_DESCHEDULER: &str = "create-by-descheduler";
+/// Annotation in which tensile-kube's descheduler named the node to avoid.
+pub const UNSCHEDULABLE_NODE: &str = "unschedulable-node";
+/// Annotation in which tensile-kube's descheduler counted its moves.
+pub const DESCHEDULE_COUNT: &str = "sigs.k8s.io/deschedule-count";
+
+/// Label on everything made below: the UID of the upper cluster's `kube-system` namespace.
+pub const UPPER_CLUSTER: &str = "tensile.io/upper-cluster";
+/// Label on everything made below: the virtual node it was made for (see [`label_value`]).
+pub const VIRTUAL_NODE: &str = "tensile.io/virtual-node";
+/// Annotation on a lower pod: the UID of its upper pod.
+pub const UPPER_UID: &str = "tensile.io/upper-uid";
+/// Annotation on a lower object: `namespace/name` of its upper object.
+pub const UPPER_NAME: &str = "tensile.io/upper-name";
+/// Annotation on a lower pod: the revision of the upper pod that was last applied to it.
+pub const APPLIED_REVISION: &str = "tensile.io/applied-revision";
+/// Condition on an upper pod, `False` while the lower cluster refuses it.
+pub const ACCEPTED: &str = "tensile.io/Accepted";
+
+/// Longest label value the API server takes, in characters.
+const LABEL_VALUE_MAX: usize = 63;
+
+/// `name` as a label value: itself when it fits 63 characters, else its head and a stable hash.
+///
+/// Node names may be 253 characters long, label values only 63.
+#[must_use]
+pub fn label_value(name: &str) -> String {
+    if name.len() <= LABEL_VALUE_MAX {
+        return name.to_owned();
+    }
+    let head = name.get(..46).unwrap_or_default();
+    format!("{head}-{:016x}", fnv1a(name.as_bytes()))
+}
+
+/// FNV-1a, 64 bit: stable over versions and machines, for names that are written into clusters.
+#[must_use]
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_name_is_its_own_label_value() {
+        assert_eq!(label_value("cluster-a"), "cluster-a");
+    }
+
+    #[test]
+    fn a_long_name_is_shortened_to_63_characters_and_stays_distinct() {
+        let (a, b) = (format!("{}a", "n".repeat(200)), format!("{}b", "n".repeat(200)));
+        assert_eq!(label_value(&a).len(), 63);
+        assert_ne!(label_value(&a), label_value(&b));
+    }
+
+    #[test]
+    fn the_hash_is_fnv1a() {
+        // Test vectors of the FNV reference (draft-eastlake-fnv).
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"foobar"), 0x85944171f73967e8);
+    }
+}

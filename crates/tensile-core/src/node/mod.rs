@@ -1,0 +1,1 @@
+//! What a virtual node shows of its lower cluster.

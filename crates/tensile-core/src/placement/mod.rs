@@ -1,0 +1,1 @@
+//! Where a pod may land: the split of its constraints between upper and lower cluster.

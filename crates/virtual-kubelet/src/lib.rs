@@ -1,0 +1,9 @@
+//! The library a virtual node provider is written on.
+//!
+//! A provider runs pods somewhere: in another cluster, on a batch system, in memory. It implements [`pod::PodProvider`]
+//! and [`node::NodeProvider`]; this crate does what a kubelet owes the API server: it registers and keeps the node,
+//! follows the pods bound to it, decides what must happen to each ([`pod::plan`]) and reports their status.
+
+pub mod node;
+pub mod pod;
+pub mod watched;

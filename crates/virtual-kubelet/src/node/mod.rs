@@ -1,0 +1,1 @@
+//! The node: registration, lease, status.

@@ -1,0 +1,1 @@
+//! Pods: what is wanted upstairs, what the provider has, and what follows.

@@ -1,0 +1,1 @@
+//! Objects as a watch delivers them: raw JSON with a slim view.
