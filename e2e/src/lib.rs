@@ -1,1 +1,19 @@
-//! e2e
+//! Real clusters on demand: the demo, the acceptance suites and the benchmarks stand on them.
+//!
+//! [`cluster::Cluster`] starts the unmodified control plane of Kubernetes in a few seconds; [`kwok`] adds nodes.
+//! Whatever is started ends with this process, however it ends ([`reaper`]).
+
+pub mod binaries;
+pub mod cluster;
+pub mod folder;
+pub mod kubeconfig;
+pub mod logs;
+pub mod pki;
+pub mod port;
+pub mod process;
+mod reaper;
+pub mod run;
+pub mod usage;
+pub mod wait;
+
+pub use run::run;
