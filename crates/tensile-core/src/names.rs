@@ -17,6 +17,14 @@ pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
 pub const CLUSTER_ID: &str = "clusterID";
 /// Node label for the role, with value `agent`.
 pub const NODE_ROLE: &str = "kubernetes.io/role";
+/// Kubernetes' node label for the host's name.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Kubernetes' node labels for the operating system: today's, and the one that old selectors name.
+pub const OS_LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
+/// Kubernetes' node labels for the architecture: today's, and the one that old selectors name.
+pub const ARCH_LABELS: [&str; 2] = ["kubernetes.io/arch", "beta.kubernetes.io/arch"];
+/// Kubernetes' node label that keeps service load balancers from sending traffic to the node.
+pub const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Annotation on objects that are copied between clusters.
 pub const GLOBAL: &str = "global";
 /// Annotation that keeps, as JSON, the labels that were dropped below (`--ignore-labels`).

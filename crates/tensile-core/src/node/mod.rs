@@ -1,1 +1,7 @@
 //! What a virtual node shows of its lower cluster.
+
+pub mod build;
+pub mod capacity;
+
+pub use build::{Address, NodeSettings, Readiness, Taint, TaintEffect, build};
+pub use capacity::{ForeignPod, LowerNode, Totals, capacity};

@@ -1,1 +1,9 @@
 //! Quantities and resource vectors.
+
+pub mod quantity;
+pub mod request;
+pub mod vector;
+
+pub use quantity::{Format, ParseQuantityError, Quantity};
+pub use request::{PodRequestView, pod_request};
+pub use vector::{ResourceName, ResourceVector};
