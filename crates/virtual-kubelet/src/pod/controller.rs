@@ -1,0 +1,193 @@
+//! The loops: the watch of upper pods, the provider's feed, and the workers between them.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use kube::{Api, Client};
+use tokio::{sync::Semaphore, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    PodFeed, PodId, PodProvider,
+    events::Events,
+    execute::{Executor, back_off},
+    pairs::{Pairs, digest},
+    upper::UpperPod,
+};
+use crate::watched::{Seen, Selection, Watched, follow};
+
+/// Settings of a [`PodController`].
+#[derive(Clone, Debug)]
+pub struct PodControllerConfig {
+    /// Name of the virtual node.
+    pub node: String,
+    /// How many pods are worked on at the same time.
+    pub workers: usize,
+}
+
+/// Runs the pods of one virtual node on one provider.
+pub struct PodController<P> {
+    executor: Arc<Executor<P>>,
+    workers: usize,
+}
+
+impl<P: PodProvider> PodController<P> {
+    /// A controller that has not begun yet.
+    pub fn new(client: Client, provider: Arc<P>, config: &PodControllerConfig) -> Self {
+        let events = Events::new(client.clone(), &config.node);
+        let (pairs, node) = (Arc::new(Pairs::new()), config.node.as_str().into());
+        Self { executor: Arc::new(Executor { client, provider, pairs, events, node }), workers: config.workers.max(1) }
+    }
+
+    /// A handle to the pods, for metrics and for waking up what waits.
+    pub fn pods(&self) -> PodsHandle {
+        PodsHandle(self.executor.pairs.clone())
+    }
+
+    /// Works until `token` is cancelled; then finishes the steps under way, for five seconds at most.
+    pub async fn run(&self, token: CancellationToken) {
+        let mut loops = JoinSet::new();
+        let (listed, first_list) = tokio::sync::oneshot::channel();
+        loops.spawn(token.clone().run_until_cancelled_owned(watch_upper(self.executor.clone(), listed)));
+        let (provider, feed) = (self.executor.provider.clone(), PodFeed(self.executor.pairs.clone()));
+        let provider_token = token.clone();
+        loops.spawn(async move {
+            // The provider speaks after the first list: then each of its pods finds its counterpart, and no status has
+            // to be kept until that comes.
+            if let Some(Ok(())) = provider_token.run_until_cancelled(first_list).await {
+                provider.notify_pods(feed, provider_token).await;
+            }
+            Some(())
+        });
+        self.work(token).await;
+        loops.shutdown().await;
+    }
+
+    async fn work(&self, token: CancellationToken) {
+        let slots = Arc::new(Semaphore::new(self.workers));
+        let mut working = JoinSet::new();
+        loop {
+            while let Some(ended) = working.try_join_next() {
+                report_panic(ended);
+            }
+            let next = async {
+                let slot = slots.clone().acquire_owned().await;
+                (slot, self.executor.pairs.queue.next().await)
+            };
+            let Some((Ok(slot), uid)) = token.run_until_cancelled(next).await else { break };
+            let executor = self.executor.clone();
+            working.spawn(async move {
+                let _slot = slot;
+                let work = Work { pairs: &executor.pairs, uid };
+                executor.reconcile(&work.uid).await;
+            });
+        }
+        let drained = async {
+            while let Some(ended) = working.join_next().await {
+                report_panic(ended);
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(5), drained).await.is_err() {
+            tracing::warn!("steps under way were cut off by the end of the process");
+        }
+    }
+}
+
+/// A key being worked on; given back however the work ends.
+struct Work<'a> {
+    pairs: &'a Pairs,
+    uid: Arc<str>,
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        self.pairs.queue.done(&self.uid);
+    }
+}
+
+fn report_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a step panicked; the pod is looked at again when it changes");
+    }
+}
+
+impl<P: PodProvider> Executor<P> {
+    async fn reconcile(&self, uid: &Arc<str>) {
+        let now = jiff::Timestamp::now().as_second();
+        let Some(step) = self.pairs.step(uid, now) else { return };
+        let (id, action) = (step.id.clone(), step.action);
+        tracing::debug!(pod = %id, ?action, "step");
+        match self.perform(step).await {
+            Ok(()) => self.pairs.succeeded(&id),
+            Err(error) => {
+                tracing::warn!(pod = %id, ?action, %error, "step failed");
+                self.pairs.failed(&id, |attempts| back_off(attempts, spread(&id)));
+            }
+        }
+    }
+}
+
+/// A number between 0 and 1 that differs between pods, to spread what they do.
+fn spread(id: &PodId) -> f64 {
+    let head = id.uid.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    f64::from(head) / f64::from(u32::MAX)
+}
+
+async fn watch_upper<P: PodProvider>(executor: Arc<Executor<P>>, listed: tokio::sync::oneshot::Sender<()>) {
+    let pods: Api<Watched<UpperPod>> = Api::all(executor.client.clone());
+    let selection = Selection { fields: Some(format!("spec.nodeName={}", executor.node)), labels: None };
+    let pairs = &executor.pairs;
+    let mut listed = Some(listed);
+    let mut events = std::pin::pin!(follow(pods, selection));
+    while let Some(event) = events.next().await {
+        match event {
+            Seen::Begin => pairs.upper_list_begins(),
+            Seen::Listed(object) => {
+                if let Some((pod, text)) = digest(object) {
+                    pairs.upper_listed(pod, text);
+                }
+            }
+            Seen::Complete => {
+                pairs.upper_list_ends();
+                if let Some(listed) = listed.take()
+                    && listed.send(()).is_err()
+                {
+                    return; // The controller is ending.
+                }
+            }
+            Seen::Changed(object) => {
+                if let Some((pod, text)) = digest(object) {
+                    pairs.upper_seen(pod, text);
+                }
+            }
+            Seen::Deleted(object) => {
+                if let Ok(pod) = object.view {
+                    pairs.upper_gone(&pod.id);
+                }
+            }
+        }
+    }
+}
+
+/// The pods of a running controller.
+#[derive(Clone, Debug)]
+pub struct PodsHandle(Arc<Pairs>);
+
+impl PodsHandle {
+    /// How many pods the controller knows.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many pods are due to be looked at.
+    pub fn queue_depth(&self) -> usize {
+        self.0.queue.depth()
+    }
+
+    /// The backend is back: what failed is tried again at once.
+    pub fn retry_all(&self) {
+        self.0.retry_all();
+    }
+}

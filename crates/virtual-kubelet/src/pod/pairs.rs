@@ -1,0 +1,420 @@
+//! All pods of the virtual node: for each UID what is known upstairs, at the provider, and of what we did.
+//!
+//! Digests only: the text of a pod is kept until the provider has it, the text of a status until it is shown upstairs.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::{Map, Value, value::RawValue};
+use tokio::time::Instant;
+
+use super::{
+    PodId, ProviderPod,
+    plan::{Action, Lower, LowerPod, Memory, Pair, Upper, plan},
+    queue::Queue,
+    status::{self, Shown},
+    upper::{Gates, UpperPod},
+};
+use crate::watched::Watched;
+
+type Uid = Arc<str>;
+
+/// The pairs and the queue of those to look at.
+#[derive(Debug)]
+pub(crate) struct Pairs {
+    table: Mutex<Table>,
+    pub(crate) queue: Queue<Uid>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    records: HashMap<Uid, Record>,
+    /// Pods that wait until an earlier pod of their name is gone.
+    waiting: HashMap<(Arc<str>, Arc<str>), Uid>,
+    upper_list: u32,
+    lower_list: u32,
+    provider_synced: bool,
+}
+
+#[derive(Debug)]
+struct Record {
+    id: PodId,
+    upper: Upper,
+    /// Kept while the provider does not have the pod.
+    text: Option<Box<RawValue>>,
+    lower: Lower,
+    /// Version of the provider's pod, also of one that is gone.
+    lower_version: u64,
+    /// Kept while it is not shown upstairs.
+    lower_status: Option<Box<str>>,
+    memory: Memory,
+    retry: Option<Retry>,
+    /// The last list that named it.
+    upper_list: u32,
+    lower_list: u32,
+}
+
+/// When a failed step is tried again, unless what it depends on has changed.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Instant,
+    attempts: u32,
+    revision: u64,
+    deleting: Option<i64>,
+}
+
+/// What to do for one pair, with what doing it needs.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) id: PodId,
+    pub(crate) action: Action,
+    pub(crate) upper: Option<UpperPod>,
+    /// The whole pod, when it is at hand.
+    pub(crate) text: Option<Box<RawValue>>,
+    /// The provider's status, when it is at hand.
+    pub(crate) status: Option<Map<String, Value>>,
+    /// How often the step has failed.
+    pub(crate) attempts: u32,
+}
+
+impl Pairs {
+    pub(crate) fn new() -> Self {
+        Self { table: Mutex::new(Table::default()), queue: Queue::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many pods there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().records.len()
+    }
+
+    /// A list of upper pods begins.
+    pub(crate) fn upper_list_begins(&self) {
+        self.lock().upper_list += 1;
+    }
+
+    /// The list is complete: pods it did not name have to be asked for.
+    pub(crate) fn upper_list_ends(&self) {
+        let mut table = self.lock();
+        let list = table.upper_list;
+        for (uid, record) in &mut table.records {
+            if record.upper_list != list && matches!(record.upper, Upper::Present(_)) {
+                record.upper = Upper::Unknown;
+                self.queue.add(uid.clone());
+            }
+        }
+    }
+
+    /// An upper pod as a list has it: this counts, whatever was known.
+    pub(crate) fn upper_listed(&self, pod: UpperPod, text: Box<RawValue>) {
+        self.upper_present(pod, text, true);
+    }
+
+    /// An upper pod as a watch or an answer has it: an older version than is known does not count.
+    pub(crate) fn upper_seen(&self, pod: UpperPod, text: Box<RawValue>) {
+        self.upper_present(pod, text, false);
+    }
+
+    fn upper_present(&self, pod: UpperPod, text: Box<RawValue>, listed: bool) {
+        let uid = pod.id.uid.clone();
+        let mut table = self.lock();
+        let list = table.upper_list;
+        let record = table.record(&pod.id);
+        record.upper_list = list;
+        if let Upper::Present(known) = &record.upper
+            && !listed
+            && known.resource_version > pod.resource_version
+        {
+            return;
+        }
+        let to_create = !matches!(record.lower, Lower::Present(_)) && pod.deleting.is_none() && !pod.shown.started;
+        record.text = to_create.then_some(text);
+        record.upper = Upper::Present(pod);
+        drop(table);
+        self.queue.add(uid);
+    }
+
+    /// The upper pod does not exist any more.
+    pub(crate) fn upper_gone(&self, id: &PodId) {
+        self.change(id, |record| {
+            record.upper = Upper::Gone;
+            record.text = None;
+        });
+    }
+
+    /// It is no longer certain that the upper pod exists.
+    pub(crate) fn upper_unknown(&self, id: &PodId) {
+        self.change(id, |record| record.upper = Upper::Unknown);
+    }
+
+    /// A list of the provider begins.
+    pub(crate) fn lower_list_begins(&self) {
+        self.lock().lower_list += 1;
+    }
+
+    /// The list is complete: pods it did not name have to be asked for.
+    pub(crate) fn lower_list_ends(&self) {
+        let mut table = self.lock();
+        let (list, first) = (table.lower_list, !table.provider_synced);
+        table.provider_synced = true;
+        for (uid, record) in &mut table.records {
+            let lost = record.lower_list != list && matches!(record.lower, Lower::Present(_));
+            if lost {
+                record.lower = Lower::Unknown;
+            }
+            if lost || first {
+                self.queue.add(uid.clone());
+            }
+        }
+    }
+
+    /// The provider's pod, as it lists it (this counts) or says otherwise (an older version does not count).
+    pub(crate) fn lower_present(&self, pod: &ProviderPod, listed: bool) {
+        let mut table = self.lock();
+        let list = table.lower_list;
+        let record = table.record(&pod.id);
+        record.lower_list = list;
+        if !listed && pod.version != 0 && pod.version < record.lower_version {
+            return;
+        }
+        record.set_lower(pod);
+        drop(table);
+        self.queue.add(pod.id.uid.clone());
+    }
+
+    /// The provider does not have the pod any more.
+    pub(crate) fn lower_gone(&self, id: &PodId, version: u64) {
+        let mut table = self.lock();
+        if let Some(record) = table.records.get_mut(&id.uid) {
+            record.lower = Lower::Gone;
+            record.lower_version = record.lower_version.max(version);
+            record.lower_status = None;
+            record.retry = None;
+            self.queue.add(id.uid.clone());
+        }
+        if let Some(uid) = table.waiting.remove(&id.key()) {
+            if let Some(record) = table.records.get_mut(&uid) {
+                record.retry = None;
+            }
+            self.queue.add(uid);
+        }
+    }
+
+    /// The name of `id` is still taken by an earlier pod.
+    pub(crate) fn waits_for_name(&self, id: &PodId) {
+        self.lock().waiting.insert(id.key(), id.uid.clone());
+    }
+
+    /// Changes what is remembered of a pair.
+    pub(crate) fn remember(&self, id: &PodId, change: impl FnOnce(&mut Memory)) {
+        self.change(id, |record| change(&mut record.memory));
+    }
+
+    /// The refusal that is shown on the upper pod.
+    pub(crate) fn refusal_of(&self, id: &PodId) -> Option<u64> {
+        self.lock().records.get(&id.uid).and_then(|record| record.memory.refusal)
+    }
+
+    fn change(&self, id: &PodId, change: impl FnOnce(&mut Record)) {
+        let mut table = self.lock();
+        if let Some(record) = table.records.get_mut(&id.uid) {
+            change(record);
+            drop(table);
+            self.queue.add(id.uid.clone());
+        }
+    }
+
+    /// A step succeeded: the next failure is a first one.
+    pub(crate) fn succeeded(&self, id: &PodId) {
+        if let Some(record) = self.lock().records.get_mut(&id.uid) {
+            record.retry = None;
+        }
+    }
+
+    /// A step failed: it is tried again after `delay(attempts)`.
+    pub(crate) fn failed(&self, id: &PodId, delay: impl FnOnce(u32) -> std::time::Duration) {
+        let mut table = self.lock();
+        let Some(record) = table.records.get_mut(&id.uid) else { return };
+        let attempts = record.retry.map_or(0, |retry| retry.attempts).saturating_add(1);
+        let at = Instant::now() + delay(attempts);
+        let (revision, deleting) = record.depends_on();
+        record.retry = Some(Retry { at, attempts, revision, deleting });
+        drop(table);
+        self.queue.add_at(id.uid.clone(), at);
+    }
+
+    /// The backend is back: what failed is tried again at once.
+    pub(crate) fn retry_all(&self) {
+        let mut table = self.lock();
+        for (uid, record) in &mut table.records {
+            if record.retry.take().is_some() {
+                self.queue.add(uid.clone());
+            }
+        }
+    }
+
+    /// What to do next for the pod `uid` at `now` (seconds since the epoch); `None` when that is nothing.
+    pub(crate) fn step(&self, uid: &Uid, now: i64) -> Option<Step> {
+        let mut table = self.lock();
+        let provider_synced = table.provider_synced;
+        let record = table.records.get_mut(uid)?;
+        let pair = record.pair(provider_synced);
+        let action = plan(&pair, now);
+        match action {
+            Action::Nothing => return None,
+            Action::LookAgain(seconds) => {
+                let wait = std::time::Duration::from_secs(seconds.unsigned_abs());
+                self.queue.add_at(uid.clone(), Instant::now() + wait);
+                return None;
+            }
+            Action::Forget => {
+                table.records.remove(uid);
+                return None;
+            }
+            _ => {}
+        }
+        if let Some(retry) = record.retry
+            && retry.at > Instant::now()
+            && record.depends_on() == (retry.revision, retry.deleting)
+        {
+            return None; // It is in the queue for then.
+        }
+        let status = match action {
+            Action::Report => record.lower_status.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+            _ => None,
+        };
+        Some(Step {
+            id: record.id.clone(),
+            action,
+            upper: match pair.upper {
+                Upper::Present(upper) => Some(upper),
+                Upper::Unknown | Upper::Gone => None,
+            },
+            text: if action == Action::Create { record.text.take() } else { None },
+            status,
+            attempts: record.retry.map_or(0, |retry| retry.attempts),
+        })
+    }
+}
+
+impl Table {
+    fn record(&mut self, id: &PodId) -> &mut Record {
+        self.records.entry(id.uid.clone()).or_insert_with(|| Record {
+            id: id.clone(),
+            upper: Upper::Unknown,
+            text: None,
+            lower: Lower::Unknown,
+            lower_version: 0,
+            lower_status: None,
+            memory: Memory::default(),
+            retry: None,
+            upper_list: 0,
+            lower_list: 0,
+        })
+    }
+}
+
+impl Record {
+    fn set_lower(&mut self, pod: &ProviderPod) {
+        let empty = Map::new();
+        let below = pod.status.as_object().unwrap_or(&empty);
+        let shown = Shown::of(below);
+        self.lower_version = pod.version;
+        self.memory.ran |= shown.started;
+        self.text = None;
+        let (hash, needed) = match &self.upper {
+            Upper::Present(upper) => {
+                let hash = if upper.gates == Gates::None { shown.hash } else { gated_hash(below, upper) };
+                (
+                    hash,
+                    hash != upper.shown.hash || upper.gates != Gates::None || shown.disrupted != upper.shown.disrupted,
+                )
+            }
+            Upper::Unknown | Upper::Gone => (shown.hash, false),
+        };
+        self.lower_status = needed.then(|| pod.status.to_string().into());
+        self.lower = Lower::Present(LowerPod {
+            applied: pod.applied,
+            ending_by: pod.ending_by,
+            terminal: shown.terminal,
+            disrupted: shown.disrupted,
+            hash,
+        });
+    }
+
+    /// What is known, for the decision. Gates upstairs may have changed since the provider spoke.
+    fn pair(&mut self, provider_synced: bool) -> Pair {
+        if let (Upper::Present(upper), Lower::Present(lower)) = (&self.upper, &mut self.lower)
+            && upper.gates != Gates::None
+            && let Some(below) = self.lower_status.as_deref().and_then(|text| serde_json::from_str(text).ok())
+        {
+            lower.hash = gated_hash(&below, upper);
+        }
+        Pair { upper: self.upper.clone(), lower: self.lower.clone(), memory: self.memory.clone(), provider_synced }
+    }
+
+    fn depends_on(&self) -> (u64, Option<i64>) {
+        match &self.upper {
+            Upper::Present(upper) => (upper.revision, upper.deleting),
+            Upper::Unknown | Upper::Gone => (0, None),
+        }
+    }
+}
+
+fn gated_hash(below: &Map<String, Value>, upper: &UpperPod) -> u64 {
+    Shown::of(&status::desired(below, upper)).hash
+}
+
+/// Where a provider tells what becomes of its pods. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct PodFeed(pub(crate) Arc<Pairs>);
+
+impl PodFeed {
+    /// A complete account begins: [`PodFeed::listed`] for each pod, then [`PodFeed::complete`].
+    pub fn begin(&self) {
+        self.0.lower_list_begins();
+    }
+
+    /// A pod of the account; counts whatever was said before.
+    pub fn listed(&self, pod: &ProviderPod) {
+        self.0.lower_present(pod, true);
+    }
+
+    /// The account is complete. Pods it did not name are asked for one by one; nothing is concluded from its shortness.
+    pub fn complete(&self) {
+        self.0.lower_list_ends();
+    }
+
+    /// A pod was added or changed.
+    pub fn changed(&self, pod: &ProviderPod) {
+        self.0.lower_present(pod, false);
+    }
+
+    /// A pod is known to be gone. `version` as in [`ProviderPod::version`].
+    pub fn gone(&self, id: &PodId, version: u64) {
+        self.0.lower_gone(id, version);
+    }
+
+    /// A complete account at once.
+    pub fn list(&self, pods: Vec<ProviderPod>) {
+        self.begin();
+        pods.iter().for_each(|pod| self.listed(pod));
+        self.complete();
+    }
+}
+
+/// Takes an upper pod from a watch or an answer apart.
+pub(crate) fn digest(object: Watched<UpperPod>) -> Option<(UpperPod, Box<RawValue>)> {
+    match object.view {
+        Ok(pod) => Some((pod, object.raw)),
+        Err(malformed) => {
+            tracing::error!(error = %malformed, "an object was passed over");
+            None
+        }
+    }
+}
