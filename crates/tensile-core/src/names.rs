@@ -41,6 +41,10 @@ pub const CREATED_BY_DESCHEDULER: &str = "create-by-descheduler";
 pub const UNSCHEDULABLE_NODE: &str = "unschedulable-node";
 /// Annotation in which tensile-kube's descheduler counted its moves.
 pub const DESCHEDULE_COUNT: &str = "sigs.k8s.io/deschedule-count";
+/// Key of the taint on a node that is not ready.
+pub const NODE_NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// Key of the taint on a node that is not heard of.
+pub const NODE_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Label on everything made below: the UID of the upper cluster's `kube-system` namespace.
 pub const UPPER_CLUSTER: &str = "tensile.io/upper-cluster";

@@ -1,0 +1,272 @@
+//! Kubernetes' matching rules: node selectors, node affinity terms, tolerations.
+//!
+//! The rules are those of kube-scheduler (`component-helpers/scheduling/corev1` and `apimachinery/pkg/labels`), also
+//! where they are odd; the tests hold them against an oracle that was written apart.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::raw::{self, Malformed};
+
+/// The field by which `matchFields` may select, the only one the API server accepts.
+pub const METADATA_NAME: &str = "metadata.name";
+
+/// A node as far as selection sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Node<'a> {
+    /// Its `metadata.name`.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+/// A node's taint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taint {
+    /// The taint's key.
+    pub key: String,
+    /// The taint's value, often empty.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// A pod's toleration, as far as filtering reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toleration {
+    /// Empty: any key.
+    pub key: String,
+    /// Empty: `Equal`.
+    pub operator: String,
+    /// Compared by `Equal`.
+    pub value: String,
+    /// Empty: any effect.
+    pub effect: String,
+}
+
+/// How a requirement compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    /// The label is there with one of the values.
+    In,
+    /// The label is absent, or has none of the values.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+    /// The label is an integer greater than the value.
+    Gt,
+    /// The label is an integer less than the value.
+    Lt,
+    /// One this version does not know. Its term matches nothing.
+    Unknown,
+}
+
+/// A `NodeSelectorRequirement`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requirement {
+    /// A label's key, or a field's name.
+    pub key: String,
+    /// How it compares.
+    pub operator: Operator,
+    /// What it compares with.
+    pub values: Vec<String>,
+}
+
+/// A `NodeSelectorTerm`: all of its requirements hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeSelectorTerm {
+    /// Over the node's labels.
+    pub match_expressions: Vec<Requirement>,
+    /// Over the node's fields, that is its name.
+    pub match_fields: Vec<Requirement>,
+}
+
+/// The hard constraints of a pod spec on a node's name, labels and taints.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HardConstraints {
+    /// Labels the node has with just these values.
+    pub node_selector: BTreeMap<String, String>,
+    /// One of these terms matches; `None`: nothing is required.
+    pub required: Option<Vec<NodeSelectorTerm>>,
+    /// They cover every `NoSchedule` and `NoExecute` taint.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl Requirement {
+    /// Reads a requirement found at path `at`.
+    pub fn read(value: &Value, at: &str) -> Result<Self, Malformed> {
+        let map = raw::object(value, at)?;
+        let values = raw::list(map, "values", at)?.iter().enumerate().map(|(index, value)| {
+            value.as_str().map(str::to_owned).ok_or_else(|| Malformed::new(format!("{at}.values[{index}]"), "a string"))
+        });
+        Ok(Self {
+            key: raw::text(map, "key", at)?.to_owned(),
+            operator: match raw::text(map, "operator", at)? {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                "Gt" => Operator::Gt,
+                "Lt" => Operator::Lt,
+                _ => Operator::Unknown,
+            },
+            values: values.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether it holds for these labels. One the scheduler cannot parse never holds, and with it its whole term.
+    pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+        if !self.is_valid_for_labels() {
+            return false;
+        }
+        let label = labels.get(&self.key);
+        match self.operator {
+            Operator::In => label.is_some_and(|label| self.values.contains(label)),
+            Operator::NotIn => label.is_none_or(|label| !self.values.contains(label)),
+            Operator::Exists => label.is_some(),
+            Operator::DoesNotExist => label.is_none(),
+            Operator::Gt => self.compare(label).is_some_and(|(label, bound)| label > bound),
+            Operator::Lt => self.compare(label).is_some_and(|(label, bound)| label < bound),
+            Operator::Unknown => false,
+        }
+    }
+
+    /// Whether it holds for the fields of a node of this name: one value exactly, and `In` or `NotIn`.
+    pub fn matches_fields(&self, name: &str) -> bool {
+        // A field that does not exist reads as empty.
+        let field = if self.key == METADATA_NAME { name } else { "" };
+        match (self.operator, self.values.as_slice()) {
+            (Operator::In, [value]) => value == field,
+            (Operator::NotIn, [value]) => value != field,
+            _ => false,
+        }
+    }
+
+    fn compare(&self, label: Option<&String>) -> Option<(i64, i64)> {
+        Some((label?.parse().ok()?, self.values.first()?.parse().ok()?))
+    }
+
+    fn is_valid_for_labels(&self) -> bool {
+        let values_fit = match self.operator {
+            Operator::In | Operator::NotIn => !self.values.is_empty(),
+            Operator::Exists | Operator::DoesNotExist => self.values.is_empty(),
+            Operator::Gt | Operator::Lt => matches!(self.values.as_slice(), [bound] if bound.parse::<i64>().is_ok()),
+            Operator::Unknown => false,
+        };
+        values_fit && is_label_key(&self.key) && self.values.iter().all(|value| is_label_value(value))
+    }
+}
+
+impl NodeSelectorTerm {
+    /// Reads a term found at path `at`; members this version does not know are passed over.
+    pub fn read(value: &Value, at: &str) -> Result<Self, Malformed> {
+        let map = raw::object(value, at)?;
+        let requirements = |name| -> Result<Vec<Requirement>, Malformed> {
+            let at = raw::path(at, name);
+            let items = raw::list(map, name, &at)?.iter().enumerate();
+            items.map(|(index, item)| Requirement::read(item, &format!("{at}[{index}]"))).collect()
+        };
+        Ok(Self { match_expressions: requirements("matchExpressions")?, match_fields: requirements("matchFields")? })
+    }
+
+    /// Whether all of its requirements hold. A term without any matches nothing.
+    pub fn matches(&self, node: Node<'_>) -> bool {
+        (!self.match_expressions.is_empty() || !self.match_fields.is_empty())
+            && self.match_expressions.iter().all(|requirement| requirement.matches_labels(node.labels))
+            && self.match_fields.iter().all(|requirement| requirement.matches_fields(node.name))
+    }
+}
+
+impl Toleration {
+    /// Reads a toleration found at path `at`.
+    pub fn read(value: &Value, at: &str) -> Result<Self, Malformed> {
+        let map = raw::object(value, at)?;
+        let text = |name| raw::text(map, name, at).map(str::to_owned);
+        Ok(Self { key: text("key")?, operator: text("operator")?, value: text("value")?, effect: text("effect")? })
+    }
+
+    /// Whether it covers the taint. The comparing operators (`Gt`, `Lt`) are alpha and off in every supported version
+    /// unless an administrator enabled them: here they cover nothing.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        (self.effect.is_empty() || self.effect == taint.effect)
+            && (self.key.is_empty() || self.key == taint.key)
+            && match self.operator.as_str() {
+                "" | "Equal" => self.value == taint.value,
+                "Exists" => true,
+                _ => false,
+            }
+    }
+}
+
+impl HardConstraints {
+    /// Reads them from a pod's `spec`.
+    pub fn of_spec(spec: &Map<String, Value>) -> Result<Self, Malformed> {
+        let node_selector = match spec.get("nodeSelector") {
+            None | Some(Value::Null) => BTreeMap::new(),
+            Some(selector) => raw::strings(raw::object(selector, "spec.nodeSelector")?, "spec.nodeSelector")?,
+        };
+        let required = spec
+            .get("affinity")
+            .and_then(|affinity| affinity.get("nodeAffinity")?.get("requiredDuringSchedulingIgnoredDuringExecution"));
+        let at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+        let required = match required {
+            None | Some(Value::Null) => None,
+            Some(required) => {
+                let items = raw::list(raw::object(required, at)?, "nodeSelectorTerms", at)?.iter().enumerate();
+                let terms = items
+                    .map(|(index, item)| NodeSelectorTerm::read(item, &format!("{at}.nodeSelectorTerms[{index}]")));
+                Some(terms.collect::<Result<_, _>>()?)
+            }
+        };
+        let tolerations = raw::list(spec, "tolerations", "spec")?.iter().enumerate();
+        let tolerations =
+            tolerations.map(|(index, item)| Toleration::read(item, &format!("spec.tolerations[{index}]")));
+        Ok(Self { node_selector, required, tolerations: tolerations.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether the node's name and labels are what the pod requires.
+    pub fn select(&self, node: Node<'_>) -> bool {
+        self.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+            && self.required.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+    }
+
+    /// The first taint that keeps the pod off a node, `None` if it may run there.
+    pub fn untolerated<'a>(&self, taints: &'a [Taint]) -> Option<&'a Taint> {
+        taints
+            .iter()
+            .filter(|taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute")
+            .find(|taint| !self.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+    }
+}
+
+/// A qualified name: up to 63 characters, after an optional DNS subdomain and a slash.
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && is_label_value(name)
+}
+
+/// Empty, or up to 63 of `[A-Za-z0-9._-]` with an alphanumeric one at either end.
+fn is_label_value(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    bytes.len() <= 63
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        && bytes.first().is_none_or(u8::is_ascii_alphanumeric)
+        && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
+}
+
+fn is_dns_subdomain(name: &str) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|label| {
+            let bytes = label.as_bytes();
+            bytes.first().is_some_and(alphanumeric)
+                && bytes.last().is_some_and(alphanumeric)
+                && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+        })
+}

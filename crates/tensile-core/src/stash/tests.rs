@@ -1,0 +1,1 @@
+//! The codec: its bytes, its errors, what survives.
