@@ -1,0 +1,202 @@
+//! The admin server: `/metrics`, `/healthz`, `/readyz`, as plain HTTP on the address the operator chose.
+//!
+//! It serves numbers and states, never objects, so that it needs no authentication; who must not see them is kept away
+//! by the address or a network policy.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus::{Registry, TextEncoder};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Media type of Prometheus' text format.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Whether this process can do its work: named conditions, each ready or with a reason why not.
+///
+/// A process is ready when all its conditions are. Cheap to clone; all clones share one state.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness {
+    reasons: Arc<Mutex<BTreeMap<String, Option<String>>>>,
+}
+
+impl Readiness {
+    /// No conditions: ready.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds condition `name`, which is not ready until its handle says so. The condition goes when the handle does.
+    pub fn condition(&self, name: impl Into<String>) -> Condition {
+        let condition = Condition { readiness: self.clone(), name: name.into() };
+        condition.not_ready("not started yet");
+        condition
+    }
+
+    /// Whether all conditions are ready.
+    pub fn is_ready(&self) -> bool {
+        self.reasons().values().all(Option::is_none)
+    }
+
+    /// One line a condition, as Kubernetes' own `/readyz?verbose` shows them.
+    pub fn report(&self) -> String {
+        let line = |(name, reason): (&String, &Option<String>)| match reason {
+            None => format!("[+]{name} ok\n"),
+            Some(reason) => format!("[-]{name} not ready: {reason}\n"),
+        };
+        self.reasons().iter().map(line).collect::<Vec<_>>().concat()
+    }
+
+    fn reasons(&self) -> MutexGuard<'_, BTreeMap<String, Option<String>>> {
+        self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One condition of a [`Readiness`].
+#[derive(Debug)]
+pub struct Condition {
+    readiness: Readiness,
+    name: String,
+}
+
+impl Condition {
+    /// From now on ready.
+    pub fn ready(&self) {
+        self.set(None);
+    }
+
+    /// From now on not ready, because of `reason`.
+    pub fn not_ready(&self, reason: impl Into<String>) {
+        self.set(Some(reason.into()));
+    }
+
+    fn set(&self, reason: Option<String>) {
+        let mut reasons = self.readiness.reasons();
+        match reasons.get_mut(&self.name) {
+            Some(now) => *now = reason,
+            None => drop(reasons.insert(self.name.clone(), reason)),
+        }
+    }
+}
+
+impl Drop for Condition {
+    fn drop(&mut self) {
+        self.readiness.reasons().remove(&self.name);
+    }
+}
+
+/// The routes of the admin server.
+pub fn router(registry: Registry, readiness: Readiness) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok"))
+        .route("/livez", get(async || "ok"))
+        .route("/readyz", get(ready).with_state(readiness))
+        .route("/metrics", get(metrics).with_state(registry))
+}
+
+/// Serves `router` on `listener` until `stop` is cancelled.
+pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> io::Result<()> {
+    axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await }).await
+}
+
+async fn ready(State(readiness): State<Readiness>) -> Response {
+    let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let report = readiness.report();
+    (status, if report.is_empty() { "ok\n".to_owned() } else { report }).into_response()
+}
+
+async fn metrics(State(registry): State<Registry>) -> Response {
+    match TextEncoder::new().encode_to_string(&registry.gather()) {
+        Ok(text) => ([(CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use prometheus::IntCounter;
+    use tower::ServiceExt;
+
+    async fn fetch(router: Router, path: &str) -> (StatusCode, String) {
+        let response = router.oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_process_is_ready_only_when_every_condition_is() {
+        let readiness = Readiness::new();
+        let (upper, lower) = (readiness.condition("upper-watch"), readiness.condition("lower-watch"));
+        upper.ready();
+        let router = router(Registry::new(), readiness);
+        assert_eq!(
+            fetch(router.clone(), "/readyz").await,
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "[-]lower-watch not ready: not started yet\n[+]upper-watch ok\n".to_owned()
+            )
+        );
+        lower.ready();
+        assert_eq!(fetch(router.clone(), "/readyz").await.0, StatusCode::OK);
+        lower.not_ready("the API server is away");
+        let (status, report) = fetch(router, "/readyz").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(report.contains("[-]lower-watch not ready: the API server is away"), "{report}");
+    }
+
+    #[test]
+    fn a_condition_goes_with_its_handle() {
+        let readiness = Readiness::new();
+        let gone = readiness.condition("link");
+        assert!(!readiness.is_ready());
+        drop(gone);
+        assert!(readiness.is_ready());
+    }
+
+    #[tokio::test]
+    async fn a_process_that_is_not_ready_is_still_alive() {
+        let readiness = Readiness::new();
+        let _starting = readiness.condition("sync");
+        assert_eq!(fetch(router(Registry::new(), readiness), "/healthz").await, (StatusCode::OK, "ok".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn metrics_are_in_the_text_format() {
+        let registry = Registry::new();
+        let counter = IntCounter::new("tensile_things_total", "Things seen.").unwrap();
+        registry.register(Box::new(counter.clone())).unwrap();
+        counter.inc_by(3);
+        let response = router(registry, Readiness::new())
+            .oneshot(Request::get("/metrics").body(Body::empty()).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(response.headers().get(CONTENT_TYPE).unwrap(), METRICS_TYPE);
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        assert_eq!(
+            text,
+            "# HELP tensile_things_total Things seen.\n# TYPE tensile_things_total counter\ntensile_things_total 3\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_server_ends_when_it_is_told_to() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let stop = CancellationToken::new();
+        let server = tokio::spawn(serve(listener, router(Registry::new(), Readiness::new()), stop.clone()));
+        stop.cancel();
+        server.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,100 @@
+//! Whether we may do what we are going to do, asked at the start instead of found out under load.
+
+use std::fmt;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::Client;
+use kube::api::{Api, PostParams};
+
+use super::ProbeError;
+
+/// Questions that are asked at the same time.
+const AT_ONCE: usize = 8;
+
+/// One verb on one resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permission {
+    /// The verb, such as `patch`.
+    pub verb: &'static str,
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The resource, with its subresource if any, such as `pods/status`.
+    pub resource: &'static str,
+    /// The one namespace it is needed in; none for all of them.
+    pub namespace: Option<&'static str>,
+}
+
+impl Permission {
+    /// `verb` on `resource` of the core group, in all namespaces.
+    pub const fn core(verb: &'static str, resource: &'static str) -> Self {
+        Self { verb, group: "", resource, namespace: None }
+    }
+
+    /// The question for the API server.
+    fn question(&self) -> SelfSubjectAccessReview {
+        let (resource, subresource) = match self.resource.split_once('/') {
+            Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+            None => (self.resource, None),
+        };
+        let attributes = ResourceAttributes {
+            group: Some(self.group.to_owned()),
+            namespace: self.namespace.map(str::to_owned),
+            resource: Some(resource.to_owned()),
+            subresource,
+            verb: Some(self.verb.to_owned()),
+            ..ResourceAttributes::default()
+        };
+        SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() },
+            ..Default::default()
+        }
+    }
+
+    fn full_resource(&self) -> String {
+        match self.group {
+            "" => self.resource.to_owned(),
+            group => format!("{}.{group}", self.resource),
+        }
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.full_resource())?;
+        match self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => f.write_str(" in all namespaces"),
+        }
+    }
+}
+
+/// Checks that the client may do all of `permissions`.
+///
+/// # Errors
+///
+/// [`ProbeError::Forbidden`] names the first verb that is missing and lists all of them; the other kinds as
+/// [`super::probe`].
+pub async fn require(client: &Client, permissions: &[Permission]) -> Result<(), ProbeError> {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let missing: Vec<&Permission> = stream::iter(permissions)
+        .map(|permission| {
+            let (reviews, question) = (reviews.clone(), permission.question());
+            async move {
+                let answer = reviews.create(&PostParams::default(), &question).await?;
+                let allowed = answer.status.is_some_and(|status| status.allowed);
+                Ok::<_, kube::Error>((!allowed).then_some(permission))
+            }
+        })
+        .buffered(AT_ONCE)
+        .try_filter_map(|missing| async move { Ok(missing) })
+        .try_collect()
+        .await?;
+    let Some(first) = missing.first() else { return Ok(()) };
+    let listed: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    Err(ProbeError::Forbidden {
+        verb: first.verb.to_owned(),
+        resource: first.full_resource(),
+        detail: format!("missing: {}", listed.join("; ")),
+    })
+}

@@ -1,0 +1,167 @@
+//! Clients of the upper and the lower API server: lean, rate-limited, and clear about what is wrong.
+//!
+//! kube's own stack is replaced by a leaner one with the same authentication: no retries (the services' queues decide
+//! when to try again, and what a 429 means for them), no compression (clusters are near, CPU is dear), no span per
+//! request, `TCP_NODELAY`, and kernel keep-alives, which find a dead peer under an idle watch without a timer of ours.
+
+mod access;
+mod error;
+mod probe;
+mod rate;
+mod timeout;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::{BoxError, ServiceBuilder};
+
+pub use access::{Permission, require};
+pub use error::ClientError;
+pub use probe::{OLDEST_MINOR, ProbeError, ServerVersion, TESTED_MINOR, probe};
+pub use rate::{RateLimit, RateLimitLayer, TokenBucket};
+pub use timeout::{NoAnswer, ResponseTimeout, ResponseTimeoutLayer};
+
+/// A TCP connection is made within this, or the address counts as away.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The head of a response comes within this. An API server ends its own work after 60 s (`--request-timeout`).
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
+/// Silence on a connection before the kernel asks whether the peer lives; the watches are silent for minutes.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+/// Time between the kernel's questions.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
+/// Unanswered questions after which the connection is dead: half a minute in all.
+const KEEPALIVE_TRIES: u32 = 3;
+/// Sent bytes are acknowledged within this, or the connection is dead.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
+/// An idle pooled connection is closed after this; API servers keep theirs for longer.
+const IDLE_MAX: Duration = Duration::from_secs(90);
+
+/// Where a client gets its address and identity, and how hard it may press.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ClientSource {
+    /// Kubeconfig file; without one, the service account of the pod this runs in.
+    pub kubeconfig: Option<PathBuf>,
+    /// Context in the kubeconfig; without one, its current context.
+    pub context: Option<String>,
+    /// Requests per second in the long run; 0 for no limit.
+    pub qps: f32,
+    /// Requests at once; at least 1 when there is a limit.
+    pub burst: u32,
+    /// Value of the `User-Agent` header, by which audit logs and API priority know us.
+    pub user_agent: String,
+}
+
+impl ClientSource {
+    /// The source for service `component` (such as `virtual-node`), without a rate limit.
+    pub fn new(component: &str, kubeconfig: Option<PathBuf>) -> Self {
+        Self { kubeconfig, context: None, qps: 0.0, burst: 0, user_agent: user_agent(component) }
+    }
+
+    /// The same with another context.
+    #[must_use]
+    pub fn context(self, context: Option<String>) -> Self {
+        Self { context, ..self }
+    }
+
+    /// The same with a rate limit: `qps` requests a second, `burst` at once; `qps` 0 for none.
+    #[must_use]
+    pub fn limit(self, qps: f32, burst: u32) -> Self {
+        Self { qps, burst, ..self }
+    }
+
+    async fn config(&self) -> Result<Config, ClientError> {
+        let mut config = match &self.kubeconfig {
+            None => Config::incluster().map_err(|error| ClientError::NotInCluster { detail: error.to_string() })?,
+            Some(path) => {
+                let kubeconfig = Kubeconfig::read_from(path).map_err(|error| ClientError::kubeconfig(path, error))?;
+                let context = self.context.clone().or_else(|| kubeconfig.current_context.clone());
+                let known = kubeconfig.contexts.iter().map(|named| named.name.clone()).collect();
+                let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+                Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .map_err(|error| ClientError::context(path, context, known, error))?
+            }
+        };
+        if config.cluster_url.scheme_str() == Some("http") {
+            // No certificate is ever checked; without this, a machine with no CA bundle could make no client at all.
+            config.root_cert.get_or_insert_default();
+        }
+        let agent = HeaderValue::from_str(&self.user_agent)
+            .map_err(|_| ClientError::UserAgent { given: self.user_agent.clone() })?;
+        config.headers.push((USER_AGENT, agent));
+        Ok(config)
+    }
+}
+
+impl fmt::Display for ClientSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kubeconfig, &self.context) {
+            (None, _) => f.write_str("the service account of this pod"),
+            (Some(path), None) => write!(f, "kubeconfig {}", path.display()),
+            (Some(path), Some(context)) => write!(f, "kubeconfig {}, context {context}", path.display()),
+        }
+    }
+}
+
+/// `tensile-COMPONENT/VERSION`.
+pub fn user_agent(component: &str) -> String {
+    format!("tensile-{component}/{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Makes the one cryptography provider of this process the default.
+///
+/// Safe to call more than once; [`connect`] and [`crate::tls`] do.
+pub fn install_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Losing a race is fine: the winner installs the same provider.
+        drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+    }
+}
+
+/// A client as `source` says. Reads files, sends nothing: an API server that is away is found by [`probe`].
+///
+/// # Errors
+///
+/// What is wrong with the kubeconfig, its files, or the service account, in one sentence that names it.
+pub async fn connect(source: &ClientSource) -> Result<Client, ClientError> {
+    install_crypto();
+    let config = source.config().await?;
+    let refused = |error: kube::Error| ClientError::credentials(source, error);
+
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    tcp.set_keepalive(Some(KEEPALIVE_AFTER));
+    tcp.set_keepalive_interval(Some(KEEPALIVE_EVERY));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_TRIES));
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
+    let https = config.rustls_https_connector_with_connector(tcp).map_err(refused)?;
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_MAX)
+        .build(https);
+
+    let stack = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(RateLimitLayer::new(source.qps, source.burst))
+        .option_layer(config.auth_layer().map_err(refused)?)
+        .layer(config.extra_headers_layer().map_err(refused)?)
+        .layer(ResponseTimeoutLayer::new(RESPONSE_TIMEOUT))
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(Client::new(stack, config.default_namespace))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! What needs a process of its own: real signals.
+
+mod signals;
