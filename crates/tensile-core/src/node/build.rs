@@ -157,7 +157,8 @@ pub fn build(settings: &NodeSettings, totals: &Totals, readiness: &Readiness) ->
 }
 
 fn labels(settings: &NodeSettings, totals: &Totals) -> Value {
-    let mut labels: BTreeMap<&str, &str> = BTreeMap::from([(names::NODE_ROLE, "agent"), (names::EXCLUDE_BALANCERS, "")]);
+    let mut labels: BTreeMap<&str, &str> =
+        BTreeMap::from([(names::NODE_ROLE, "agent"), (names::EXCLUDE_BALANCERS, "")]);
     for (values, keys) in [(&totals.os, names::OS_LABELS), (&totals.arch, names::ARCH_LABELS)] {
         if let (Some(value), 1) = (values.first(), values.len()) {
             labels.extend(keys.map(|key| (key, value.as_str())));
@@ -179,9 +180,7 @@ fn joined(values: &BTreeSet<String>) -> String {
 }
 
 fn conditions(readiness: &Readiness) -> Value {
-    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-        json!({"type": kind, "status": status, "reason": reason, "message": message})
-    };
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| json!({"type": kind, "status": status, "reason": reason, "message": message});
     let ready = match readiness {
         Readiness::Ready => condition("Ready", "True", "KubeletReady", "the lower cluster takes pods"),
         Readiness::NotReady { reason, message } => condition("Ready", "False", reason, message),

@@ -174,7 +174,7 @@ impl Decimal {
         let nanos = match (shift >= 0, magnitude) {
             (true, Some(factor)) => self.digits.saturating_mul(factor),
             (true, None) => LARGEST,
-            (false, Some(divisor)) => self.round_up(self.digits, divisor),
+            (false, Some(divisor)) => divide_up(self.digits, divisor, self.inexact),
             (false, None) => 1,
         };
         nanos.min(LARGEST)
@@ -183,30 +183,35 @@ impl Decimal {
     /// `self * 10^9 * 2^power`, rounded up, capped.
     fn nanos_by_two(&self, power: u32) -> u128 {
         let cap = LARGEST_BINARY * NANO.unsigned_abs();
+        // A positive exponent means that even 38 digits were too few.
         let Ok(decimals) = u32::try_from(-self.exponent) else { return cap };
-        let scale = 10_u128.checked_pow(decimals).unwrap_or(u128::MAX);
+        let mut scale = power_of_ten(decimals);
         let (whole, mut fraction) = (self.digits / scale, self.digits % scale);
-        let mut scale = scale;
         let mut inexact = self.inexact;
         if decimals > BINARY_DECIMALS {
-            let excess = 10_u128.checked_pow(decimals - BINARY_DECIMALS).unwrap_or(u128::MAX);
-            inexact |= fraction % excess != 0;
-            (fraction, scale) = (fraction / excess, 10_u128.pow(BINARY_DECIMALS));
+            let excess = power_of_ten(decimals - BINARY_DECIMALS);
+            inexact |= !fraction.is_multiple_of(excess);
+            (fraction, scale) = (fraction / excess, power_of_ten(BINARY_DECIMALS));
         }
+        // Whole units first, so that the rest times 10^9 still fits.
         let part = fraction << power;
-        // part / scale units: whole units first, so that the rest times 10^9 fits.
-        let rest = (part % scale) * NANO.unsigned_abs();
-        let rest = rest / scale + u128::from(rest % scale != 0 || inexact);
+        let rest = divide_up((part % scale) * NANO.unsigned_abs(), scale, inexact);
         whole
             .checked_mul(1 << power)
             .and_then(|units| units.checked_add(part / scale))
             .and_then(|units| units.checked_mul(NANO.unsigned_abs()))
             .map_or(cap, |nanos| nanos.saturating_add(rest).min(cap))
     }
+}
 
-    fn round_up(&self, value: u128, divisor: u128) -> u128 {
-        value / divisor + u128::from(value % divisor != 0 || self.inexact)
-    }
+/// Ten to this power, or more than any mantissa.
+fn power_of_ten(power: u32) -> u128 {
+    10_u128.checked_pow(power).unwrap_or(u128::MAX)
+}
+
+/// `value / divisor`, rounded up, also when something `inexact` was left out before.
+fn divide_up(value: u128, divisor: u128, inexact: bool) -> u128 {
+    value / divisor + u128::from(inexact || !value.is_multiple_of(divisor))
 }
 
 impl FromStr for Quantity {

@@ -146,8 +146,8 @@ impl Spec<'_> {
     /// The request, with what the status says about it when the pod is placed.
     fn request(&self, status: Option<&Status<'_>>) -> ResourceVector {
         let mut request = self.containers_request(status);
-        if let Some(claims) = status.map(|status| &status.node_allocatable_resource_claim_statuses) {
-            claims.iter().for_each(|claim| request.add_all(&claim.resources));
+        for claim in status.iter().flat_map(|status| &status.node_allocatable_resource_claim_statuses) {
+            request.add_all(&claim.resources);
         }
         // Pod-level requests replace what the containers add up to, for the resources that may be set there.
         if let Some(level) = &self.resources {
@@ -210,12 +210,7 @@ impl<'a> Container<'a> {
 }
 
 impl Status<'_> {
-    fn effective(
-        &self,
-        asked: &ResourceVector,
-        actual: &ResourceVector,
-        allocated: &ResourceVector,
-    ) -> ResourceVector {
+    fn effective(&self, asked: &ResourceVector, actual: &ResourceVector, allocated: &ResourceVector) -> ResourceVector {
         let mut effective = actual.clone();
         effective.raise_to(allocated);
         if !self.resize_infeasible() {

@@ -104,7 +104,9 @@ impl ResourceVector {
     /// The resource list, each amount in its canonical form.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        self.quantities().map(|(name, quantity)| (name.as_str().to_owned(), Value::from(quantity.to_string()))).collect()
+        self.quantities()
+            .map(|(name, quantity)| (name.as_str().to_owned(), Value::from(quantity.to_string())))
+            .collect()
     }
 
     /// The amounts as quantities, in the format that is usual for each resource.
