@@ -128,6 +128,9 @@ impl<P: PodProvider> Executor<P> {
             Ok(lower) => {
                 self.pairs.remember(id, |memory| memory.refusal = None);
                 self.pairs.lower_present(&lower, false);
+                if let Some(warning) = &lower.warning {
+                    self.events.warn(id, warning).await;
+                }
                 Ok(())
             }
             Err(PodError::Gone) => {

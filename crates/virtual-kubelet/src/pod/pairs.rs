@@ -191,9 +191,10 @@ impl Pairs {
     pub(crate) fn lower_gone(&self, id: &PodId, version: u64) {
         let mut table = self.lock();
         if let Some(record) = table.records.get_mut(&id.uid) {
+            let ended = matches!(&record.lower, Lower::Present(lower) if lower.terminal);
+            record.lower_status = record.lower_status.take().filter(|_| ended);
             record.lower = Lower::Gone;
             record.lower_version = record.lower_version.max(version);
-            record.lower_status = None;
             record.retry = None;
             self.queue.add(id.uid.clone());
         }
@@ -355,7 +356,13 @@ impl Record {
         {
             lower.hash = gated_hash(&below, upper);
         }
-        Pair { upper: self.upper.clone(), lower: self.lower.clone(), memory: self.memory.clone(), provider_synced }
+        Pair {
+            upper: self.upper.clone(),
+            lower: self.lower.clone(),
+            memory: self.memory.clone(),
+            last_words: matches!(self.lower, Lower::Gone) && self.lower_status.is_some(),
+            provider_synced,
+        }
     }
 
     fn depends_on(&self) -> (u64, Option<i64>) {

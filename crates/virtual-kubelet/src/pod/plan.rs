@@ -75,6 +75,8 @@ pub(crate) struct Pair {
     pub(crate) upper: Upper,
     pub(crate) lower: Lower,
     pub(crate) memory: Memory,
+    /// The provider's pod is gone, but how it ended was heard and is not shown yet.
+    pub(crate) last_words: bool,
     /// The provider has told all its pods at least once.
     pub(crate) provider_synced: bool,
 }
@@ -119,6 +121,7 @@ pub(crate) fn plan(pair: &Pair, now: i64) -> Action {
         (Upper::Gone, Lower::Present(lower)) => unwanted(lower, &pair.memory, Grace::OfPod, now),
         (Upper::Gone, Lower::Unknown) => Action::Forget,
         (Upper::Present(upper), lower) => match upper.deleting {
+            _ if pair.last_words && !upper.shown.terminal => Action::Report,
             Some(grace) => leaving(upper, grace, lower, &pair.memory),
             None if upper.shown.terminal => finished(lower, &pair.memory, now),
             None => wanted(upper, lower, pair),

@@ -77,6 +77,8 @@ pub struct ProviderPod {
     /// Its status as JSON `PodStatus`, in the words of the upper cluster. Conditions of the scheduler and of readiness
     /// gates are not the provider's: they are kept as they are upstairs.
     pub status: Value,
+    /// Something its owner should know although it runs: told once, when the pod was created or changed.
+    pub warning: Option<Refused>,
 }
 
 /// How long containers get to end.

@@ -38,7 +38,7 @@ fn lower(status: Value) -> LowerPod {
 }
 
 fn pair(upper: Upper, lower: Lower) -> Pair {
-    Pair { upper, lower, memory: Memory::default(), provider_synced: true }
+    Pair { upper, lower, memory: Memory::default(), last_words: false, provider_synced: true }
 }
 
 fn next(upper: Upper, lower: Lower) -> Action {
@@ -132,6 +132,17 @@ fn who_waits_for_the_end_of_a_pod_is_told_how_it_ended() {
     assert_eq!(next(held(), Lower::Gone), Action::Finalize { report: true });
     let ended = Lower::Present(lower(json!({"phase": "Succeeded"})));
     assert_eq!(next(held(), ended), Action::Report, "its own last status comes first");
+}
+
+#[test]
+fn an_end_that_was_heard_of_is_shown_also_when_the_lower_object_is_gone_already() {
+    let mut pair = pair(running(), Lower::Gone);
+    pair.last_words = true;
+    assert_eq!(plan(&pair, NOW), Action::Report);
+    pair.upper = deleted(30, json!({"phase": "Running"}));
+    assert_eq!(plan(&pair, NOW), Action::Report);
+    pair.upper = upper(json!({}), json!({"phase": "Succeeded"}));
+    assert_eq!(plan(&pair, NOW), Action::Nothing);
 }
 
 #[test]

@@ -10,11 +10,9 @@ use super::*;
 struct World {
     upper: Option<Up>,
     lower: Option<Down>,
-    starts: u32,
-    starts_after_end: u32,
-    finished_once: bool,
+    started_once_known: bool,
+    revived: bool,
     removed_while_running: bool,
-    forced: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -36,8 +34,10 @@ enum Happening {
     Step,
     /// The process is killed: it forgets everything.
     Kill,
-    /// Lists come up short: what was known to exist is no longer certain.
-    ShortLists,
+    /// A list upstairs comes up short: that the upper pod exists is no longer certain.
+    ShortListAbove,
+    /// The same below.
+    ShortListBelow,
     /// The containers get on with their lives.
     Containers,
     /// The containers finish.
@@ -129,11 +129,15 @@ impl World {
     }
 
     fn happens(&mut self, happening: Happening, known: &mut Known) {
+        let finished = self.upper.as_ref().map(|up| up.phase).filter(|phase| matches!(*phase, "Succeeded" | "Failed"));
         match happening {
             Happening::Step => self.step(known),
             Happening::Kill => *known = unknowing(),
-            Happening::ShortLists => {
+            Happening::ShortListAbove => {
                 known.pair.upper = Upper::Unknown;
+                known.watches = false;
+            }
+            Happening::ShortListBelow => {
                 known.pair.lower = Lower::Unknown;
                 known.watches = false;
             }
@@ -141,8 +145,7 @@ impl World {
                 Some(down) if down.ending => self.lower = None,
                 Some(down) if down.phase == "Pending" => {
                     down.phase = "Running";
-                    self.starts += 1;
-                    self.starts_after_end += u32::from(self.finished_once);
+                    self.started_once_known |= self.upper.as_ref().is_some_and(|up| up.phase != "Pending");
                     // The process hears of it, or reads it upstairs later: its own report is a step of its own.
                     self.look(known);
                 }
@@ -165,7 +168,7 @@ impl World {
                 }
             }
             Happening::ForceAbove => {
-                self.forced |= self.upper.take().is_some();
+                self.upper = None;
             }
             Happening::DeleteBelow => {
                 if let Some(down) = &mut self.lower {
@@ -176,7 +179,7 @@ impl World {
                 }
             }
         }
-        self.finished_once |= self.upper.as_ref().is_some_and(|up| up.phase == "Succeeded" || up.phase == "Failed");
+        self.revived |= finished.is_some_and(|before| self.upper.as_ref().is_some_and(|up| up.phase != before));
     }
 }
 
@@ -188,7 +191,8 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     let one = prop_oneof![
         8 => Just(Happening::Step),
         2 => Just(Happening::Kill),
-        2 => Just(Happening::ShortLists),
+        1 => Just(Happening::ShortListAbove),
+        1 => Just(Happening::ShortListBelow),
         4 => Just(Happening::Containers),
         1 => Just(Happening::Finish),
         1 => Just(Happening::DeleteAbove),
@@ -204,13 +208,14 @@ proptest! {
     #[test]
     fn nothing_runs_after_it_finished_and_nothing_goes_while_it_runs(script in happenings()) {
         let mut world = World {
-            upper: Some(Up { phase: "Pending", deleting: false }), lower: None, starts: 0, starts_after_end: 0,
-            finished_once: false, removed_while_running: false, forced: false,
+            upper: Some(Up { phase: "Pending", deleting: false }), lower: None, started_once_known: false,
+            revived: false, removed_while_running: false,
         };
         let mut known = unknowing();
         for happening in script {
             world.happens(happening, &mut known);
-            prop_assert_eq!(world.starts_after_end, 0, "a finished pod ran again");
+            prop_assert!(!world.started_once_known, "a pod that is known to have run was run again");
+            prop_assert!(!world.revived, "a finished pod changed its phase");
             prop_assert!(!world.removed_while_running, "the upper pod went while containers ran");
         }
         // Left alone, it settles: what is wanted is there, what is not is gone.
