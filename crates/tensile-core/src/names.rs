@@ -56,6 +56,8 @@ pub const UPPER_UID: &str = "tensile.io/upper-uid";
 pub const UPPER_NAME: &str = "tensile.io/upper-name";
 /// Annotation on a lower pod: the revision of the upper pod that was last applied to it.
 pub const APPLIED_REVISION: &str = "tensile.io/applied-revision";
+/// Annotation on a lower pod: hashes of what was last applied to it, by which a change upstairs is told from one below.
+pub const APPLIED: &str = "tensile.io/applied";
 /// Condition on an upper pod, `False` while the lower cluster refuses it.
 pub const ACCEPTED: &str = "tensile.io/Accepted";
 
@@ -102,6 +104,6 @@ mod tests {
     fn the_hash_is_fnv1a() {
         // Test vectors of the FNV reference (draft-eastlake-fnv).
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(b"foobar"), 0x85944171f73967e8);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

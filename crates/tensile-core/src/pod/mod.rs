@@ -2,20 +2,43 @@
 //!
 //! Everything works on raw JSON, so that a field this build does not know is dropped *visibly* and never by accident:
 //! each level of the API has a list of what goes down, and whatever no list names is returned to the caller.
+//! `docs/src/reference/pod-fields.md` explains each decision to users.
 
+mod container;
+mod fields;
+mod followed;
 mod gone;
+mod metadata;
 mod refuse;
+mod spec;
 mod status;
 mod update;
+mod upper;
+mod volume;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
+use self::{
+    fields::{Fields, object},
+    followed::Followed,
+    upper::Upper,
+};
+use crate::{names, placement};
+
+pub use followed::foreign_containers;
 pub use gone::gone_status;
+pub use metadata::lower_namespace;
 pub use refuse::Refusal;
 pub use status::{StatusView, upper_status};
-pub use update::{LowerPatch, update};
+pub use update::{LowerPatch, Update, update};
+
+/// The members of a pod: its status is the upper cluster's own.
+const POD: Fields = Fields { kept: &[], decided: &["apiVersion", "kind", "metadata", "spec", "status"] };
 
 /// What translation must know of a link.
 #[derive(Clone, Debug, Default)]
@@ -24,10 +47,10 @@ pub struct LinkView {
     pub upper_cluster: String,
     /// Name of the virtual node.
     pub virtual_node: String,
-    /// Labels of the virtual node: a constraint's upper half is matched against them.
+    /// Labels of the virtual node: the upper half of a constraint is matched against them.
     pub node_labels: BTreeMap<String, String>,
     /// Node label keys that were decided upstairs.
-    pub kept_keys: Vec<String>,
+    pub kept_keys: placement::KeptKeys,
     /// Labels that do not go down (`--ignore-labels`).
     pub ignored_labels: Vec<String>,
     /// Key of the virtual node's taint; tolerations of it do not go down. Empty when there is no taint.
@@ -45,15 +68,40 @@ pub struct LinkView {
 pub struct LowerPod {
     /// The object.
     pub pod: Value,
-    /// Paths of fields that do not go down although the user set them, for instance `spec.fooBar`: to be warned about.
+    /// Paths of fields that do not go down although somebody may count on them, for instance `spec.fooBar`: to be
+    /// warned about.
     pub dropped: Vec<String>,
 }
 
-/// The lower pod to create for `upper`, or why it cannot run here. `revision` is noted on it as the one applied.
+/// The lower pod to create for `upper`, or why it cannot run here.
+///
+/// `revision` is noted on it as the one applied, in decimal. A pod that already has ephemeral containers gets revision
+/// 0 instead: they cannot be created with it, so an [`update`] is still due.
 ///
 /// # Errors
 /// A [`Refusal`] says what the pod's owner can do about it.
 pub fn lower_pod(upper: &Value, link: &LinkView, revision: u64) -> Result<LowerPod, Refusal> {
-    let _ = (link, revision);
-    Ok(LowerPod { pod: upper.clone(), dropped: Vec::new() })
+    let upper = Upper::read(upper)?;
+    refuse::check(&upper, link)?;
+    let placement = upper.placement(link)?;
+
+    let mut dropped = Vec::new();
+    POD.sift(upper.pod, "", &mut dropped);
+    let mut metadata = metadata::lower(&upper, link, &mut dropped);
+    let spec = spec::lower(&upper, placement, link, &mut dropped)?;
+
+    let applied = Followed::read(&metadata, &spec, upper.stash());
+    let revision = if upper.list("ephemeralContainers").is_empty() { revision } else { 0 };
+    metadata::annotate(&mut metadata, names::APPLIED, applied.hashes().to_text());
+    metadata::annotate(&mut metadata, names::APPLIED_REVISION, revision.to_string());
+    let pod = object([
+        ("apiVersion", json!("v1")),
+        ("kind", json!("Pod")),
+        ("metadata", Value::Object(metadata)),
+        ("spec", Value::Object(spec)),
+    ]);
+    Ok(LowerPod { pod, dropped })
 }
+
+/// An empty JSON object, to read absent ones as.
+static NOTHING: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);

@@ -1,0 +1,1 @@
+//! Tests of translation, by field and by property.
