@@ -55,7 +55,10 @@ pub struct Malformed {
 impl<V> fmt::Debug for Watched<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Never the text: a Secret may be among it.
-        f.debug_struct("Watched").field("namespace", &self.meta.namespace).field("name", &self.meta.name).finish()
+        f.debug_struct("Watched")
+            .field("namespace", &self.meta.namespace)
+            .field("name", &self.meta.name)
+            .finish_non_exhaustive()
     }
 }
 

@@ -4,13 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use kube::{Api, Client};
-use tokio::{sync::Semaphore, task::JoinSet};
+use prometheus::Registry;
+use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     PodFeed, PodId, PodProvider,
     events::Events,
     execute::{Executor, back_off},
+    metrics::Metrics,
     pairs::{Pairs, digest},
     upper::UpperPod,
 };
@@ -32,11 +34,22 @@ pub struct PodController<P> {
 }
 
 impl<P: PodProvider> PodController<P> {
-    /// A controller that has not begun yet.
-    pub fn new(client: Client, provider: Arc<P>, config: &PodControllerConfig) -> Self {
+    /// A controller that has not begun yet. Its metrics go to `registry`.
+    ///
+    /// # Errors
+    /// When the registry has metrics of a node of the same name already.
+    pub fn new(
+        client: Client,
+        provider: Arc<P>,
+        config: &PodControllerConfig,
+        registry: &Registry,
+    ) -> prometheus::Result<Self> {
         let events = Events::new(client.clone(), &config.node);
         let (pairs, node) = (Arc::new(Pairs::new()), config.node.as_str().into());
-        Self { executor: Arc::new(Executor { client, provider, pairs, events, node }), workers: config.workers.max(1) }
+        let metrics = Metrics::new(&config.node)?;
+        metrics.register(registry, &config.node, pairs.clone())?;
+        let executor = Executor { client, provider, pairs, events, metrics, node };
+        Ok(Self { executor: Arc::new(executor), workers: config.workers.max(1) })
     }
 
     /// A handle to the pods, for metrics and for waking up what waits.
@@ -119,7 +132,10 @@ impl<P: PodProvider> Executor<P> {
         let Some(step) = self.pairs.step(uid, now) else { return };
         let (id, action) = (step.id.clone(), step.action);
         tracing::debug!(pod = %id, ?action, "step");
-        match self.perform(step).await {
+        let begin = Instant::now();
+        let result = self.perform(step).await;
+        self.metrics.count(action, result.is_ok(), begin.elapsed());
+        match result {
             Ok(()) => self.pairs.succeeded(&id),
             Err(error) => {
                 tracing::warn!(pod = %id, ?action, %error, "step failed");

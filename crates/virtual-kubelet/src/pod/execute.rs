@@ -12,6 +12,7 @@ use super::{
     Grace, PodError, PodId, PodObject, PodProvider, Refused,
     events::Events,
     failure,
+    metrics::Metrics,
     pairs::{Pairs, Step, digest},
     plan::{Action, Sent},
     status,
@@ -25,6 +26,7 @@ pub(crate) struct Executor<P> {
     pub(crate) provider: Arc<P>,
     pub(crate) pairs: Arc<Pairs>,
     pub(crate) events: Events,
+    pub(crate) metrics: Metrics,
     pub(crate) node: Arc<str>,
 }
 
@@ -175,18 +177,14 @@ impl<P: PodProvider> Executor<P> {
 
     /// Shows the provider's status upstairs.
     async fn report(&self, upper: &UpperPod, status: Option<Map<String, Value>>) -> Result<(), StepError> {
-        let status = match status {
-            Some(status) => status,
-            None => match self.provider.get_pod(&upper.id).await? {
-                Some(pod) => {
-                    self.pairs.lower_present(&pod, false);
-                    pod.status.as_object().cloned().unwrap_or_default()
-                }
-                None => {
-                    self.pairs.lower_gone(&upper.id, 0);
-                    return Ok(());
-                }
-            },
+        let status = if let Some(status) = status {
+            status
+        } else if let Some(pod) = self.provider.get_pod(&upper.id).await? {
+            self.pairs.lower_present(&pod, false);
+            pod.status.as_object().cloned().unwrap_or_default()
+        } else {
+            self.pairs.lower_gone(&upper.id, 0);
+            return Ok(());
         };
         let desired = status::desired(&status, upper);
         let hash = status::Shown::of(&desired).hash;
@@ -268,7 +266,9 @@ fn refusal(error: &PodError) -> Refused {
 fn fnv_of(parts: &[&str]) -> u64 {
     use std::hash::Hasher;
     let mut hasher = fnv::FnvHasher::default();
-    parts.iter().for_each(|part| hasher.write(part.as_bytes()));
+    for part in parts {
+        hasher.write(part.as_bytes());
+    }
     hasher.finish()
 }
 
@@ -281,7 +281,7 @@ fn now() -> String {
 /// failed together do not come back together. There is no last one.
 pub(crate) fn back_off(attempts: u32, spread: f64) -> Duration {
     let base = Duration::from_millis(250).saturating_mul(1 << attempts.saturating_sub(1).min(8));
-    base.min(Duration::from_mins(1)).mul_f64(1.0 - spread.clamp(0.0, 1.0) / 4.0)
+    base.min(Duration::from_secs(60)).mul_f64(1.0 - spread.clamp(0.0, 1.0) / 4.0)
 }
 
 #[cfg(test)]
@@ -293,6 +293,6 @@ mod tests {
         let seconds: Vec<f64> = (1..=10).map(|attempt| back_off(attempt, 0.0).as_secs_f64()).collect();
         assert_eq!(seconds, [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]);
         assert_eq!(back_off(u32::MAX, 0.0).as_secs(), 60);
-        assert_eq!(back_off(1, 1.0).as_secs_f64(), 0.1875);
+        assert_eq!(back_off(1, 1.0), Duration::from_micros(187_500));
     }
 }

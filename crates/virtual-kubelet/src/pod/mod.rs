@@ -7,6 +7,7 @@ mod controller;
 mod events;
 mod execute;
 mod failure;
+mod metrics;
 mod pairs;
 mod plan;
 mod provider;

@@ -132,7 +132,7 @@ impl Pairs {
         {
             return;
         }
-        let to_create = !matches!(record.lower, Lower::Present(_)) && pod.deleting.is_none() && !pod.shown.started;
+        let to_create = !matches!(record.lower, Lower::Present(_)) && pod.deleting.is_none() && !pod.shown.started();
         record.text = to_create.then_some(text);
         record.upper = Upper::Present(pod);
         drop(table);
@@ -163,11 +163,11 @@ impl Pairs {
         let (list, first) = (table.lower_list, !table.provider_synced);
         table.provider_synced = true;
         for (uid, record) in &mut table.records {
-            let lost = record.lower_list != list && matches!(record.lower, Lower::Present(_));
-            if lost {
+            let missing = record.lower_list != list && matches!(record.lower, Lower::Present(_));
+            if missing {
                 record.lower = Lower::Unknown;
             }
-            if lost || first {
+            if missing || first {
                 self.queue.add(uid.clone());
             }
         }
@@ -326,7 +326,7 @@ impl Record {
         let below = pod.status.as_object().unwrap_or(&empty);
         let shown = Shown::of(below);
         self.lower_version = pod.version;
-        self.memory.ran |= shown.started;
+        self.memory.ran |= shown.started();
         self.text = None;
         let (hash, needed) = match &self.upper {
             Upper::Present(upper) => {
@@ -342,7 +342,7 @@ impl Record {
         self.lower = Lower::Present(LowerPod {
             applied: pod.applied,
             ending_by: pod.ending_by,
-            terminal: shown.terminal,
+            terminal: shown.terminal(),
             disrupted: shown.disrupted,
             hash,
         });
@@ -408,9 +408,11 @@ impl PodFeed {
     }
 
     /// A complete account at once.
-    pub fn list(&self, pods: Vec<ProviderPod>) {
+    pub fn list(&self, pods: &[ProviderPod]) {
         self.begin();
-        pods.iter().for_each(|pod| self.listed(pod));
+        for pod in pods {
+            self.listed(pod);
+        }
         self.complete();
     }
 }

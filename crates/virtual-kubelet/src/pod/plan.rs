@@ -111,6 +111,25 @@ pub(crate) enum Action {
     },
 }
 
+impl Action {
+    /// Its name in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::LookAgain(_) => "look_again",
+            Self::Forget => "forget",
+            Self::AskUpper => "ask_upper",
+            Self::AskProvider => "ask_provider",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Report => "report",
+            Self::ReportLost => "report_lost",
+            Self::End(_) => "end",
+            Self::Finalize { .. } => "finalize",
+        }
+    }
+}
+
 /// The next step for `pair` at `now` (seconds since the epoch).
 pub(crate) fn plan(pair: &Pair, now: i64) -> Action {
     match (&pair.upper, &pair.lower) {
@@ -121,9 +140,9 @@ pub(crate) fn plan(pair: &Pair, now: i64) -> Action {
         (Upper::Gone, Lower::Present(lower)) => unwanted(lower, &pair.memory, Grace::OfPod, now),
         (Upper::Gone, Lower::Unknown) => Action::Forget,
         (Upper::Present(upper), lower) => match upper.deleting {
-            _ if pair.last_words && !upper.shown.terminal => Action::Report,
+            _ if pair.last_words && !upper.shown.terminal() => Action::Report,
             Some(grace) => leaving(upper, grace, lower, &pair.memory),
-            None if upper.shown.terminal => finished(lower, &pair.memory, now),
+            None if upper.shown.terminal() => finished(lower, &pair.memory, now),
             None => wanted(upper, lower, pair),
         },
     }
@@ -143,8 +162,8 @@ fn wanted(upper: &UpperPod, lower: &Lower, pair: &Pair) -> Action {
             }
         }
         // A pod that may have run never runs again; that it is lost must be certain.
-        Lower::Gone if upper.shown.started || pair.memory.ran => Action::ReportLost,
-        Lower::Unknown if upper.shown.started || pair.memory.ran => Action::AskProvider,
+        Lower::Gone if upper.shown.started() || pair.memory.ran => Action::ReportLost,
+        Lower::Unknown if upper.shown.started() || pair.memory.ran => Action::AskProvider,
         Lower::Gone | Lower::Unknown => Action::Create,
     }
 }
@@ -152,13 +171,13 @@ fn wanted(upper: &UpperPod, lower: &Lower, pair: &Pair) -> Action {
 /// The upper pod is being deleted: it goes when nothing of it runs any more (Kubernetes `pkg/kubelet/kubelet.go`,
 /// `PodCouldHaveRunningContainers`).
 fn leaving(upper: &UpperPod, grace: i64, lower: &Lower, memory: &Memory) -> Action {
-    let report = upper.finalizers && !upper.shown.terminal;
+    let report = upper.finalizers && !upper.shown.terminal();
     match lower {
         _ if memory.finalized => Action::Nothing,
         Lower::Unknown => Action::AskProvider,
         Lower::Gone => Action::Finalize { report },
         Lower::Present(lower) => {
-            if lower.terminal && !upper.shown.terminal && differs(upper, lower, memory) {
+            if lower.terminal && !upper.shown.terminal() && differs(upper, lower, memory) {
                 Action::Report
             } else if asks_less(memory.asked_to_end, grace) {
                 Action::End(Grace::Seconds(grace))
@@ -206,7 +225,7 @@ fn unwanted(lower: &LowerPod, memory: &Memory, grace: Grace, now: i64) -> Action
 /// Whether the upper pod shows something else than it should. A finished pod is never revived.
 fn differs(upper: &UpperPod, lower: &LowerPod, memory: &Memory) -> bool {
     let shown = &upper.shown;
-    if shown.terminal {
+    if shown.terminal() {
         return false;
     }
     let unsent = memory.sent.is_none_or(|sent| sent.hash != lower.hash || sent.echo != shown.hash);
@@ -218,7 +237,7 @@ fn differs(upper: &UpperPod, lower: &LowerPod, memory: &Memory) -> bool {
 /// its way out is not worth the request: its last status tells.
 fn is_stale(upper: &UpperPod, memory: &Memory) -> bool {
     let observed = upper.shown.observed_generation;
-    !upper.shown.terminal
+    !upper.shown.terminal()
         && observed.is_some_and(|observed| observed < upper.generation)
         && memory.sent.is_none_or(|sent| sent.generation != upper.generation)
 }

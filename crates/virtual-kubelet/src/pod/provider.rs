@@ -38,7 +38,7 @@ pub trait PodProvider: Send + Sync + 'static {
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             while token.run_until_cancelled(tick.tick()).await.is_some() {
                 match self.list_pods().await {
-                    Ok(pods) => feed.list(pods),
+                    Ok(pods) => feed.list(&pods),
                     Err(error) => tracing::warn!(%error, "provider did not list its pods"),
                 }
             }

@@ -46,10 +46,8 @@ const DISRUPTION_TARGET: &str = "DisruptionTarget";
 pub(crate) struct Shown {
     /// Equal for equal content, whatever the order of members.
     pub(crate) hash: u64,
-    /// Succeeded or Failed: it never runs again.
-    pub(crate) terminal: bool,
-    /// A kubelet has acknowledged the pod: it may have run.
-    pub(crate) started: bool,
+    /// How far the pod has come.
+    pub(crate) progress: Progress,
     /// It is marked as disrupted.
     pub(crate) disrupted: bool,
     /// `Accepted` is among its conditions.
@@ -58,7 +56,28 @@ pub(crate) struct Shown {
     pub(crate) observed_generation: Option<i64>,
 }
 
+/// How far a pod has come; there is no way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// No kubelet has acknowledged it.
+    Waiting,
+    /// A kubelet has: it may have run.
+    Started,
+    /// It succeeded or failed: it never runs again.
+    Terminal,
+}
+
 impl Shown {
+    /// It succeeded or failed.
+    pub(crate) fn terminal(&self) -> bool {
+        self.progress == Progress::Terminal
+    }
+
+    /// It may have run.
+    pub(crate) fn started(&self) -> bool {
+        self.progress != Progress::Waiting
+    }
+
     /// Reads a `PodStatus`.
     pub(crate) fn of(status: &Map<String, Value>) -> Self {
         let phase = status.get("phase").and_then(Value::as_str).unwrap_or_default();
@@ -77,10 +96,14 @@ impl Shown {
             }
         }
         let has = |name| conditions.iter().any(|condition| type_of(condition) == Some(name));
+        let progress = match phase {
+            "Succeeded" | "Failed" => Progress::Terminal,
+            "" | "Pending" if !status.get("startTime").is_some_and(Value::is_string) => Progress::Waiting,
+            _ => Progress::Started,
+        };
         Self {
             hash,
-            terminal: matches!(phase, "Succeeded" | "Failed"),
-            started: !matches!(phase, "" | "Pending") || status.get("startTime").is_some_and(Value::is_string),
+            progress,
             disrupted: has(DISRUPTION_TARGET),
             refused: has(ACCEPTED),
             observed_generation: status.get("observedGeneration").and_then(Value::as_i64),

@@ -130,7 +130,7 @@ impl View for UpperPod {
             finalizers: meta.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             gates: Gates::read(&gates, &status),
             shown: Shown::of(&status),
-            node: spec.node_name.map(|name| name.into()),
+            node: spec.node_name.map(Into::into),
         })
     }
 }

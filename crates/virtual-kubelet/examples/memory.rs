@@ -1,0 +1,173 @@
+//! A provider whose pods are entries in a map: the starting point for authors of other providers.
+//!
+//! ```text
+//! KUBECONFIG=upper.kubeconfig cargo run -p virtual-kubelet --example memory -- my-node
+//! ```
+//!
+//! The node registers, takes any pod bound to it, shows it Running at once, finishes it when it has the annotation
+//! `example/finish` (`Succeeded` or `Failed`), and lets it go a moment after it was told to end. A provider for a real
+//! backend replaces [`Memory::start`] and the like by calls to that backend, and the map by what the backend says.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use virtual_kubelet::{
+    node::{NodeController, NodeControllerConfig, NodeProvider},
+    pod::{Grace, PodController, PodControllerConfig, PodError, PodFeed, PodId, PodObject, PodProvider, ProviderPod},
+};
+
+/// The backend.
+struct Memory {
+    node: String,
+    pods: Mutex<HashMap<PodId, ProviderPod>>,
+    /// Who listens to changes, once somebody does.
+    changes: mpsc::UnboundedSender<Change>,
+    listener: Mutex<Option<mpsc::UnboundedReceiver<Change>>>,
+}
+
+enum Change {
+    Is(Box<ProviderPod>),
+    Gone(PodId),
+}
+
+impl Memory {
+    fn new(node: &str) -> Self {
+        let (changes, listener) = mpsc::unbounded_channel();
+        Self { node: node.to_owned(), pods: Mutex::default(), changes, listener: Mutex::new(Some(listener)) }
+    }
+
+    fn pods(&self) -> std::sync::MutexGuard<'_, HashMap<PodId, ProviderPod>> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A pod as it starts: each container runs.
+    fn start(&self, upper: &PodObject) -> ProviderPod {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let finish = upper.json["metadata"]["annotations"]["example/finish"].as_str();
+        let state = match finish {
+            None => json!({"running": {"startedAt": now}}),
+            Some(phase) => json!({"terminated": {"exitCode": i32::from(phase == "Failed"), "finishedAt": now}}),
+        };
+        let container = |spec: &Value| {
+            json!({"name": spec["name"], "image": spec["image"], "imageID": "", "restartCount": 0,
+                "ready": finish.is_none(), "started": finish.is_none(), "state": state})
+        };
+        let ready = if finish.is_none() { "True" } else { "False" };
+        let condition = |name: &str| json!({"type": name, "status": ready, "lastTransitionTime": now});
+        let containers = upper.json["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+        ProviderPod {
+            id: upper.id.clone(),
+            version: 0,
+            applied: Some(upper.revision),
+            ending_by: None,
+            status: json!({
+                "phase": finish.unwrap_or("Running"), "startTime": now, "hostIP": "192.0.2.1",
+                "hostIPs": [{"ip": "192.0.2.1"}],
+                "conditions": [condition("Initialized"), condition("Ready"), condition("ContainersReady")],
+                "containerStatuses": containers.iter().map(container).collect::<Value>(),
+            }),
+            warning: None,
+        }
+    }
+
+    /// Tells the listener. Nobody listens any more only when the process ends.
+    fn tell(&self, change: Change) {
+        drop(self.changes.send(change));
+    }
+}
+
+impl PodProvider for Memory {
+    async fn create_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
+        let pod = self.pods().entry(upper.id.clone()).or_insert_with(|| self.start(upper)).clone();
+        self.tell(Change::Is(Box::new(pod.clone())));
+        Ok(pod)
+    }
+
+    async fn update_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
+        let pod = {
+            let mut pods = self.pods();
+            let pod = pods.get_mut(&upper.id).ok_or(PodError::Gone)?;
+            pod.applied = Some(upper.revision);
+            pod.clone()
+        };
+        self.tell(Change::Is(Box::new(pod.clone())));
+        Ok(pod)
+    }
+
+    async fn delete_pod(&self, id: &PodId, _grace: Grace) -> Result<(), PodError> {
+        self.pods().remove(id).ok_or(PodError::Gone)?;
+        self.tell(Change::Gone(id.clone()));
+        Ok(())
+    }
+
+    async fn get_pod(&self, id: &PodId) -> Result<Option<ProviderPod>, PodError> {
+        Ok(self.pods().get(id).cloned())
+    }
+
+    async fn list_pods(&self) -> Result<Vec<ProviderPod>, PodError> {
+        Ok(self.pods().values().cloned().collect())
+    }
+
+    async fn notify_pods(&self, feed: PodFeed, token: CancellationToken) {
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut listener) = listener else { return };
+        feed.list(&self.list_pods().await.unwrap_or_default());
+        while let Some(Some(change)) = token.run_until_cancelled(listener.recv()).await {
+            match change {
+                Change::Is(pod) => feed.changed(&pod),
+                Change::Gone(id) => feed.gone(&id, 0),
+            }
+        }
+    }
+}
+
+impl NodeProvider for Memory {
+    async fn ping(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn node(&self) -> Value {
+        let resources = json!({"cpu": "64", "memory": "256Gi", "pods": "1000"});
+        json!({
+            "metadata": {"name": self.node, "labels": {
+                "type": "virtual-kubelet", "kubernetes.io/hostname": self.node, "kubernetes.io/os": "linux",
+            }},
+            "spec": {"taints": [{"key": "virtual-kubelet.io/provider", "value": "memory", "effect": "NoSchedule"}]},
+            "status": {"capacity": resources, "allocatable": resources,
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "memory is patient"}],
+                "nodeInfo": {"kubeletVersion": "v1.36.0-memory"}},
+        })
+    }
+
+    async fn changed(&self) {
+        std::future::pending().await
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let node = std::env::args().nth(1).unwrap_or_else(|| "memory".to_owned());
+    let client = kube::Client::try_default().await?;
+    let provider = Arc::new(Memory::new(&node));
+    let token = CancellationToken::new();
+    let pods =
+        PodController::new(client.clone(), provider.clone(), &PodControllerConfig { node: node.clone(), workers: 8 });
+    let nodes = NodeController::new(client, provider, NodeControllerConfig::new(&node));
+    let stop = {
+        let token = token.clone();
+        async move {
+            let stopped = tokio::signal::ctrl_c().await;
+            token.cancel();
+            stopped
+        }
+    };
+    let ((), node, stopped) = tokio::join!(pods.run(token.clone()), nodes.run(token), stop);
+    stopped?;
+    Ok(node?)
+}
