@@ -1,0 +1,230 @@
+//! What can be typed: every flag of tensile-kube's virtual node, and ours. What the flags mean is decided in
+//! [`crate::config`].
+//!
+//! All flags are optional here, so that a settings file or the environment may hold them.
+
+mod accepted;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use tensile_core::node::TaintEffect;
+use tensile_runtime::args::ConfigArgs;
+use tensile_runtime::listen::ListenAddr;
+use tensile_runtime::telemetry::LogArgs;
+
+pub use accepted::Accepted;
+
+/// One lower Kubernetes cluster as one node of the upper cluster.
+///
+/// Pods bound to the node run in the lower cluster; their status comes back up. Nothing is installed in the lower
+/// cluster. A flag may also stand in the settings file; what is typed wins over the file, the file over the
+/// environment, the environment over the default.
+///
+/// Exit codes: 0 ended by a signal and drained, 1 failed while running, 2 a flag, file or permission is wrong.
+#[derive(Debug, Clone, Default, Parser)]
+#[command(name = "virtual-node", version, max_term_width = 100)]
+#[allow(clippy::doc_markdown, reason = "these texts are the help page, which knows no markdown")]
+pub struct Args {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type; a text here would replace the program's in the help")]
+    pub config: ConfigArgs,
+
+    /// Kubeconfig of the upper cluster [env: KUBECONFIG] [default: ~/.kube/config if there is one, else the service
+    /// account of this pod]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTERS)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context in the upper kubeconfig [default: its current-context]
+    #[arg(long, value_name = "NAME", help_heading = CLUSTERS)]
+    pub context: Option<String>,
+
+    /// Requests per second to the upper API server, 0 for no limit [default: 500]
+    #[arg(long, value_name = "QPS", value_parser = rate, help_heading = CLUSTERS)]
+    pub kube_api_qps: Option<f32>,
+
+    /// Requests at once to the upper API server [default: 1000]
+    #[arg(long, value_name = "N", help_heading = CLUSTERS)]
+    pub kube_api_burst: Option<u32>,
+
+    /// Kubeconfig of the lower cluster; required
+    #[arg(long, value_name = "FILE", help_heading = CLUSTERS)]
+    pub client_kubeconfig: Option<PathBuf>,
+
+    /// Context in the lower kubeconfig [default: its current-context]
+    #[arg(long, value_name = "NAME", help_heading = CLUSTERS)]
+    pub client_context: Option<String>,
+
+    /// Requests per second to the lower API server, 0 for no limit [default: 500]
+    #[arg(long, value_name = "QPS", value_parser = rate, help_heading = CLUSTERS)]
+    pub client_qps: Option<f32>,
+
+    /// Requests at once to the lower API server [default: 1000]
+    #[arg(long, value_name = "N", help_heading = CLUSTERS)]
+    pub client_burst: Option<u32>,
+
+    /// Name of the virtual node [env: DEFAULT_NODE_NAME] [default: virtual-kubelet]
+    #[arg(long, value_name = "NAME", help_heading = NODE)]
+    pub nodename: Option<String>,
+
+    /// Value of the node label `clusterID` [default: the node's name]
+    #[arg(long, value_name = "ID", help_heading = NODE)]
+    pub cluster_id: Option<String>,
+
+    /// More labels of the node, as KEY=VALUE,... [env: VKUBELET_NODE_LABEL]
+    #[arg(long, value_name = "LABELS", help_heading = NODE)]
+    pub node_labels: Option<String>,
+
+    /// Leave out the taint that keeps ordinary pods away
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = NODE)]
+    pub disable_taint: Option<bool>,
+
+    /// Key of the taint [env: VKUBELET_TAINT_KEY] [default: virtual-kubelet.io/provider]
+    #[arg(long, visible_alias = "taint", value_name = "KEY", help_heading = NODE)]
+    pub taint_key: Option<String>,
+
+    /// Value of the taint [env: VKUBELET_TAINT_VALUE] [default: the provider]
+    #[arg(long, value_name = "VALUE", help_heading = NODE)]
+    pub taint_value: Option<String>,
+
+    /// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute [env: VKUBELET_TAINT_EFFECT] [default:
+    /// NoSchedule]
+    #[arg(long, value_name = "EFFECT", value_parser = effect, help_heading = NODE)]
+    pub taint_effect: Option<TaintEffect>,
+
+    /// Name of the provider; only k8s is known [default: k8s]
+    #[arg(long, value_name = "NAME", help_heading = NODE)]
+    pub provider: Option<String>,
+
+    /// Labels of pods that do not go down, as KEY,... [default:
+    /// group.batch.scheduler.tencent.com,pod-group.scheduling.sigs.k8s.io]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
+    pub ignore_labels: Option<Vec<String>>,
+
+    /// Node label keys that the upper scheduler decides on, as KEY,...; the same as the webhook's [default: clusterID]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
+    pub ignore_selector_keys: Option<Vec<String>>,
+
+    /// Object controllers that run, as NAME,... of PVControllers and ServiceControllers; empty for none [default: both]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = PODS)]
+    pub enable_controllers: Option<Vec<String>>,
+
+    /// Give pods below the service account that they have above [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub enable_serviceaccount: Option<bool>,
+
+    /// Show the IPs of lower pods on upper pods; turn off where pod networks are not joined [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub show_pod_ips: Option<bool>,
+
+    /// Take pods that use the network, process ids or IPC of their node [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub allow_host_namespaces: Option<bool>,
+
+    /// Refuse pods that mount a path of their node [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub refuse_host_path: Option<bool>,
+
+    /// Pass runtimeClassName down; the lower cluster must have classes of the same names [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub keep_runtime_class: Option<bool>,
+
+    /// Pods that are worked on at the same time [default: 50]
+    #[arg(long, value_name = "N", help_heading = PODS)]
+    pub pod_sync_workers: Option<u16>,
+
+    /// Address of the node where API servers reach its kubelet API [env: VKUBELET_POD_IP]
+    #[arg(long, value_name = "IP", help_heading = KUBELET)]
+    pub node_ip: Option<String>,
+
+    /// The same for outside the upper cluster's network [env: VKUBELET_EXTERNAL_POD_IP]
+    #[arg(long, value_name = "IP", help_heading = KUBELET)]
+    pub node_external_ip: Option<String>,
+
+    /// Port of the kubelet API [env: KUBELET_PORT] [default: 10250]
+    #[arg(long, value_name = "PORT", help_heading = KUBELET)]
+    pub kubelet_port: Option<u16>,
+
+    /// Certificate of the kubelet API (PEM) [env: APISERVER_CERT_LOCATION]
+    #[arg(long, value_name = "FILE", help_heading = KUBELET)]
+    pub tls_cert_file: Option<PathBuf>,
+
+    /// Private key of the kubelet API (PEM) [env: APISERVER_KEY_LOCATION]
+    #[arg(long, value_name = "FILE", help_heading = KUBELET)]
+    pub tls_private_key_file: Option<PathBuf>,
+
+    /// CA of the clients of the kubelet API (PEM) [env: APISERVER_CA_CERT_LOCATION]
+    #[arg(long, visible_alias = "client-verify-ca", value_name = "FILE", help_heading = KUBELET)]
+    pub client_ca_file: Option<PathBuf>,
+
+    /// Address of /metrics, /healthz and /readyz, as IP:PORT or :PORT; empty for none [default: :10255]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, help_heading = SERVICE)]
+    pub metrics_addr: Option<MetricsAddr>,
+
+    /// How long to finish what is in hand after a signal, such as 20s or 1m [default: 20s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = SERVICE)]
+    pub drain_timeout: Option<Duration>,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type; a text here would replace the program's in the help")]
+    pub log: LogArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type; a text here would replace the program's in the help")]
+    pub accepted: Accepted,
+}
+
+const CLUSTERS: &str = "Clusters";
+const NODE: &str = "Node";
+const PODS: &str = "Pods";
+const KUBELET: &str = "Kubelet API";
+const SERVICE: &str = "Service";
+
+/// Where metrics are served; none for an empty address.
+///
+/// A type of its own because clap reads `Option<Option<T>>` as a flag with an optional value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricsAddr(pub Option<ListenAddr>);
+
+fn address(text: &str) -> Result<MetricsAddr, String> {
+    if text.is_empty() {
+        return Ok(MetricsAddr(None));
+    }
+    text.parse().map(Some).map(MetricsAddr).map_err(|error: tensile_runtime::listen::ListenAddrError| error.to_string())
+}
+
+fn effect(text: &str) -> Result<TaintEffect, String> {
+    text.parse().map_err(|error: tensile_core::node::build::UnknownTaintEffect| error.to_string())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let refused = || "not a duration such as 20s or 1m30s".to_owned();
+    let parsed: jiff::SignedDuration = text.parse().map_err(|_| refused())?;
+    parsed.try_into().map_err(|_| refused())
+}
+
+fn rate(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        _ => Err("not a rate: 0 or more requests a second".to_owned()),
+    }
+}
+
+/// The spellings that Go's flags take.
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "TRUE" | "True" | "t" | "T" | "1" => Ok(true),
+        "false" | "FALSE" | "False" | "f" | "F" | "0" => Ok(false),
+        _ => Err("neither true nor false".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,337 @@
+//! What the flags mean: raw arguments, environment and defaults become [`Settings`], purely.
+//!
+//! What was typed wins over the settings file (they are merged before, in `tensile_runtime::args`), the file over the
+//! environment, the environment over the default.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use tensile_core::names;
+use tensile_core::node::{Address, NodeSettings, Taint, TaintEffect};
+use tensile_runtime::clients::ClientSource;
+use tensile_runtime::listen::ListenAddr;
+use thiserror::Error;
+
+use crate::args::Args;
+
+/// How the program names itself to API servers.
+const COMPONENT: &str = "virtual-node";
+/// The only provider there is, also the default value of the taint.
+const PROVIDER: &str = "k8s";
+/// Name of the node when nobody names it, as tensile-kube's.
+const DEFAULT_NODE_NAME: &str = "virtual-kubelet";
+const DEFAULT_QPS: f32 = 500.0;
+const DEFAULT_BURST: u32 = 1000;
+const DEFAULT_KUBELET_PORT: u16 = 10250;
+const DEFAULT_METRICS_PORT: u16 = 10255;
+const DEFAULT_WORKERS: u16 = 50;
+/// Less than the 30 s a pod has between SIGTERM and SIGKILL.
+const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
+const PV_CONTROLLERS: &str = "PVControllers";
+const SERVICE_CONTROLLERS: &str = "ServiceControllers";
+
+/// Everything that is decided before the first request.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own, which the operator flips by itself")]
+pub struct Settings {
+    /// The upper API server.
+    pub upper: ClientSource,
+    /// The lower API server.
+    pub lower: ClientSource,
+    /// The virtual node. Its `version` is empty until the lower API server has told its own.
+    pub node: NodeSettings,
+    /// Kubelet API, if it is to be served.
+    pub kubelet: Option<KubeletApi>,
+    /// Labels that do not go down.
+    pub ignored_labels: Vec<String>,
+    /// Node label keys that upper scheduling decides on.
+    pub kept_keys: Vec<String>,
+    /// Claims and volumes are kept in step.
+    pub volumes: bool,
+    /// Services and endpoints are kept in step.
+    pub services: bool,
+    /// Lower pods get the service account of their upper pod.
+    pub service_accounts: bool,
+    /// Upper pods show the IPs of their lower pods.
+    pub show_pod_ips: bool,
+    /// Pods may use the network, process ids and IPC of lower nodes.
+    pub allow_host_namespaces: bool,
+    /// Pods that mount a path of their node are refused.
+    pub refuse_host_path: bool,
+    /// `runtimeClassName` goes down.
+    pub keep_runtime_class: bool,
+    /// Pods that are worked on at the same time; at least 1.
+    pub workers: u16,
+    /// Where metrics and probes are served, if at all.
+    pub metrics: Option<ListenAddr>,
+    /// How long to finish what is in hand after a signal.
+    pub drain: Duration,
+    /// What was given without effect, one sentence each, to be logged.
+    pub warnings: Vec<String>,
+}
+
+/// Where and with what the kubelet API is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubeletApi {
+    /// Port on all addresses.
+    pub port: u16,
+    /// Certificate, PEM.
+    pub cert: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// CA of client certificates, PEM; without it only bearer tokens identify a client.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Why the arguments and the environment do not add up, in one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SettingsError {
+    /// There is no lower cluster.
+    #[error("--client-kubeconfig is missing: it names the kubeconfig of the lower cluster")]
+    NoLowerCluster,
+    /// A flag that cannot be honoured.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A value that means nothing.
+    #[error("{origin}: {value:?} {reason}")]
+    Value {
+        /// The flag or environment variable.
+        origin: &'static str,
+        /// What it says.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Half a certificate.
+    #[error("{given} is set and {missing} is not: the kubelet API needs certificate and key")]
+    HalfCertificate {
+        /// What is there.
+        given: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
+}
+
+/// What surrounds the process. Tests give their own.
+pub struct Surroundings<'a> {
+    /// Looks an environment variable up.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether there is a file.
+    pub exists: &'a dyn Fn(&Path) -> bool,
+}
+
+impl Surroundings<'_> {
+    /// Those of this process.
+    pub const PROCESS: Surroundings<'static> =
+        Surroundings { env: &|name| std::env::var(name).ok(), exists: &|path| path.is_file() };
+
+    /// A variable that is set to something. Empty means unset, as manifests blank what they do not need.
+    fn var(&self, name: &str) -> Option<String> {
+        (self.env)(name).filter(|value| !value.is_empty())
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.var(name).map(PathBuf::from)
+    }
+
+    fn parsed<T: FromStr<Err: Display>>(&self, name: &'static str) -> Result<Option<T>, SettingsError> {
+        let parse = |value: String| match value.parse() {
+            Ok(parsed) => Ok(parsed),
+            Err(error) => Err(invalid(name, value, format!("cannot be used: {error}"))),
+        };
+        self.var(name).map(parse).transpose()
+    }
+}
+
+impl Settings {
+    /// What `args` mean in these surroundings.
+    ///
+    /// # Errors
+    ///
+    /// One sentence that names the flag or the variable at fault.
+    pub fn resolve(args: Args, around: &Surroundings<'_>) -> Result<Self, SettingsError> {
+        if let Some(refused) = args.accepted.refused.first() {
+            return Err(SettingsError::Unsupported(refused.clone()));
+        }
+        if let Some(provider) = args.provider.as_ref().filter(|provider| *provider != PROVIDER) {
+            return Err(invalid("--provider", provider, format!("is not known; this program is provider {PROVIDER}")));
+        }
+        let (volumes, services) = controllers(args.enable_controllers.as_deref())?;
+        let kubelet = kubelet_api(&args, around)?;
+        Ok(Self {
+            upper: upper(&args, around),
+            lower: lower(&args)?,
+            node: node(&args, around, kubelet.as_ref().map(|api| api.port))?,
+            kubelet,
+            ignored_labels: listed(args.ignore_labels, names::DEFAULT_IGNORED_LABELS),
+            kept_keys: listed(args.ignore_selector_keys, names::DEFAULT_KEPT_KEYS),
+            volumes,
+            services,
+            service_accounts: args.enable_serviceaccount.unwrap_or(true),
+            show_pod_ips: args.show_pod_ips.unwrap_or(true),
+            allow_host_namespaces: args.allow_host_namespaces.unwrap_or(false),
+            refuse_host_path: args.refuse_host_path.unwrap_or(false),
+            keep_runtime_class: args.keep_runtime_class.unwrap_or(false),
+            workers: args.pod_sync_workers.unwrap_or(DEFAULT_WORKERS).max(1),
+            metrics: args.metrics_addr.map_or(Some(ListenAddr::AllOn(DEFAULT_METRICS_PORT)), |given| given.0),
+            drain: args.drain_timeout.unwrap_or(DEFAULT_DRAIN),
+            warnings: args.accepted.without_effect,
+        })
+    }
+}
+
+/// A kubeconfig that somebody named must be there; the one in the home directory may be.
+fn upper(args: &Args, around: &Surroundings<'_>) -> ClientSource {
+    let at_home = || {
+        let path = around.path("HOME")?.join(".kube/config");
+        (around.exists)(&path).then_some(path)
+    };
+    let kubeconfig = args.kubeconfig.clone().or_else(|| around.path("KUBECONFIG")).or_else(at_home);
+    ClientSource::new(COMPONENT, kubeconfig)
+        .context(args.context.clone())
+        .limit(args.kube_api_qps.unwrap_or(DEFAULT_QPS), args.kube_api_burst.unwrap_or(DEFAULT_BURST))
+}
+
+fn lower(args: &Args) -> Result<ClientSource, SettingsError> {
+    let kubeconfig = args.client_kubeconfig.clone().ok_or(SettingsError::NoLowerCluster)?;
+    Ok(ClientSource::new(COMPONENT, Some(kubeconfig))
+        .context(args.client_context.clone())
+        .limit(args.client_qps.unwrap_or(DEFAULT_QPS), args.client_burst.unwrap_or(DEFAULT_BURST)))
+}
+
+fn node(args: &Args, around: &Surroundings<'_>, port: Option<u16>) -> Result<NodeSettings, SettingsError> {
+    // tensile-kube's library reads the second spelling, its manifests and guides use the first.
+    let named = ["DEFAULT_NODE_NAME", "DEFAULTNODE_NAME"].into_iter().find_map(|name| around.var(name));
+    let name = args.nodename.clone().or(named).unwrap_or_else(|| DEFAULT_NODE_NAME.to_owned());
+    if !is_subdomain(&name) {
+        let reason = "is not a node name: lower-case letters, digits, '-' and '.', at most 253".to_owned();
+        return Err(invalid("--nodename", name, reason));
+    }
+    let cluster_id = args.cluster_id.clone().unwrap_or_else(|| names::label_value(&name));
+    if !is_label_value(&cluster_id) {
+        return Err(invalid("--cluster-id", cluster_id, "is not a label value".to_owned()));
+    }
+    let labels = match &args.node_labels {
+        Some(text) => labels("--node-labels", text)?,
+        None => around
+            .var("VKUBELET_NODE_LABEL")
+            .map_or(Ok(BTreeMap::new()), |text| labels("VKUBELET_NODE_LABEL", &text))?,
+    };
+    let address = |kind: &str, flag: &Option<String>, variable: &str| {
+        let address = flag.clone().or_else(|| around.var(variable))?;
+        Some(Address { kind: kind.to_owned(), address })
+    };
+    Ok(NodeSettings {
+        name,
+        cluster_id: Some(cluster_id),
+        labels,
+        annotations: BTreeMap::new(),
+        taint: taint(args, around)?,
+        addresses: [
+            address("InternalIP", &args.node_ip, "VKUBELET_POD_IP"),
+            address("ExternalIP", &args.node_external_ip, "VKUBELET_EXTERNAL_POD_IP"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        port,
+        version: String::new(),
+    })
+}
+
+fn taint(args: &Args, around: &Surroundings<'_>) -> Result<Option<Taint>, SettingsError> {
+    if args.disable_taint == Some(true) {
+        return Ok(None);
+    }
+    let text = |flag: &Option<String>, variable: &str, default: &str| {
+        flag.clone().or_else(|| around.var(variable)).unwrap_or_else(|| default.to_owned())
+    };
+    let effect = match args.taint_effect {
+        Some(effect) => effect,
+        None => around.parsed("VKUBELET_TAINT_EFFECT")?.unwrap_or(TaintEffect::NoSchedule),
+    };
+    Ok(Some(Taint {
+        key: text(&args.taint_key, "VKUBELET_TAINT_KEY", names::PROVIDER_TAINT),
+        value: text(&args.taint_value, "VKUBELET_TAINT_VALUE", PROVIDER),
+        effect,
+    }))
+}
+
+fn kubelet_api(args: &Args, around: &Surroundings<'_>) -> Result<Option<KubeletApi>, SettingsError> {
+    let file = |flag: &Option<PathBuf>, variable: &str| flag.clone().or_else(|| around.path(variable));
+    let cert = file(&args.tls_cert_file, "APISERVER_CERT_LOCATION");
+    let key = file(&args.tls_private_key_file, "APISERVER_KEY_LOCATION");
+    let half = |given, missing| SettingsError::HalfCertificate { given, missing };
+    let (cert, key) = match (cert, key) {
+        (Some(cert), Some(key)) => (cert, key),
+        (None, None) => return Ok(None),
+        (Some(_), None) => return Err(half("--tls-cert-file", "--tls-private-key-file")),
+        (None, Some(_)) => return Err(half("--tls-private-key-file", "--tls-cert-file")),
+    };
+    let port = match args.kubelet_port {
+        Some(port) => port,
+        None => around.parsed("KUBELET_PORT")?.unwrap_or(DEFAULT_KUBELET_PORT),
+    };
+    Ok(Some(KubeletApi { port, cert, key, client_ca: file(&args.client_ca_file, "APISERVER_CA_CERT_LOCATION") }))
+}
+
+/// Whether volumes and services are kept in step.
+fn controllers(given: Option<&[String]>) -> Result<(bool, bool), SettingsError> {
+    let Some(given) = given else { return Ok((true, true)) };
+    let known = [PV_CONTROLLERS, SERVICE_CONTROLLERS];
+    if let Some(other) = given.iter().find(|name| !name.is_empty() && !known.contains(&name.as_str())) {
+        return Err(invalid("--enable-controllers", other, format!("is not one of {}", known.join(", "))));
+    }
+    let has = |name: &str| given.iter().any(|given| given == name);
+    Ok((has(PV_CONTROLLERS), has(SERVICE_CONTROLLERS)))
+}
+
+/// `KEY=VALUE,...`; tensile-kube's `KEY:VALUE` is taken too, neither sign can be in a key.
+fn labels(origin: &'static str, text: &str) -> Result<BTreeMap<String, String>, SettingsError> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| match pair.split_once(['=', ':']) {
+            Some((key, value)) if is_label_key(key) && is_label_value(value) => Ok((key.to_owned(), value.to_owned())),
+            _ => Err(invalid(origin, pair, "is not a label as KEY=VALUE".to_owned())),
+        })
+        .collect()
+}
+
+fn listed(given: Option<Vec<String>>, default: &[&str]) -> Vec<String> {
+    let given = given.unwrap_or_else(|| default.iter().map(ToString::to_string).collect());
+    given.into_iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
+}
+
+fn invalid(origin: &'static str, value: impl Into<String>, reason: String) -> SettingsError {
+    SettingsError::Value { origin, value: value.into(), reason }
+}
+
+/// A DNS-1123 subdomain, as names of nodes and prefixes of label keys are.
+fn is_subdomain(text: &str) -> bool {
+    let part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && part.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    text.len() <= 253 && text.split('.').all(part)
+}
+
+fn is_label_key(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
+}
+
+fn is_label_value(text: &str) -> bool {
+    text.is_empty()
+        || text.len() <= 63
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+#[cfg(test)]
+mod tests;

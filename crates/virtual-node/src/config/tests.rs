@@ -1,0 +1,195 @@
+//! Flags, environment and defaults, without a process environment.
+
+use super::*;
+use clap::Parser;
+
+const LOWER: &str = "--client-kubeconfig=/lower";
+
+fn resolve(args: &[&str], env: &[(&str, &str)], files: &[&str]) -> Result<Settings, SettingsError> {
+    let args = Args::parse_from(std::iter::once("virtual-node").chain(args.iter().copied()));
+    let lookup = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    let exists = |path: &Path| files.iter().any(|file| Path::new(file) == path);
+    Settings::resolve(args, &Surroundings { env: &lookup, exists: &exists })
+}
+
+fn resolved(args: &[&str], env: &[(&str, &str)]) -> Settings {
+    resolve(&[&[LOWER], args].concat(), env, &[]).unwrap()
+}
+
+fn refused(args: &[&str], env: &[(&str, &str)]) -> String {
+    resolve(&[&[LOWER], args].concat(), env, &[]).unwrap_err().to_string()
+}
+
+#[test]
+fn the_defaults_are_those_of_tensile_kube() {
+    let settings = resolved(&[], &[]);
+    assert_eq!(settings.node.name, "virtual-kubelet");
+    assert_eq!(settings.node.cluster_id.as_deref(), Some("virtual-kubelet"));
+    assert_eq!(
+        settings.node.taint,
+        Some(Taint {
+            key: "virtual-kubelet.io/provider".to_owned(),
+            value: "k8s".to_owned(),
+            effect: TaintEffect::NoSchedule
+        })
+    );
+    assert_eq!((settings.lower.qps, settings.lower.burst), (500.0, 1000));
+    assert_eq!(settings.ignored_labels, ["group.batch.scheduler.tencent.com", "pod-group.scheduling.sigs.k8s.io"]);
+    assert_eq!(settings.kept_keys, ["clusterID"]);
+    assert!(settings.volumes && settings.services && settings.service_accounts && settings.show_pod_ips);
+    assert!(!settings.allow_host_namespaces && !settings.refuse_host_path && !settings.keep_runtime_class);
+    assert_eq!(settings.metrics, Some(ListenAddr::AllOn(10255)));
+    assert_eq!(settings.kubelet, None);
+    assert_eq!(settings.node.port, None);
+}
+
+#[test]
+fn a_lower_cluster_is_required() {
+    assert_eq!(resolve(&[], &[], &[]), Err(SettingsError::NoLowerCluster));
+}
+
+#[test]
+fn the_upper_kubeconfig_is_the_flag_else_the_variable_else_the_home_else_the_pod() {
+    let home = [("HOME", "/home/u")];
+    let both = [("HOME", "/home/u"), ("KUBECONFIG", "/env")];
+    let file = ["/home/u/.kube/config"];
+    let upper = |args: &[&str], env: &[(&str, &str)], files: &[&str]| {
+        resolve(&[&[LOWER], args].concat(), env, files).unwrap().upper.kubeconfig
+    };
+    assert_eq!(upper(&["--kubeconfig=/flag"], &both, &file), Some("/flag".into()));
+    assert_eq!(upper(&[], &both, &file), Some("/env".into()));
+    assert_eq!(upper(&[], &home, &file), Some("/home/u/.kube/config".into()));
+    assert_eq!(upper(&[], &home, &[]), None);
+}
+
+#[test]
+fn both_clients_have_their_own_context_and_limits() {
+    let settings = resolved(
+        &["--context=u", "--client-context=l", "--kube-api-qps=1.5", "--kube-api-burst=2", "--client-qps=0"],
+        &[],
+    );
+    assert_eq!((settings.upper.context.as_deref(), settings.lower.context.as_deref()), (Some("u"), Some("l")));
+    assert_eq!((settings.upper.qps, settings.upper.burst), (1.5, 2));
+    assert_eq!((settings.lower.qps, settings.lower.burst), (0.0, 1000));
+    assert!(settings.upper.user_agent.starts_with("tensile-virtual-node/"), "{}", settings.upper.user_agent);
+}
+
+#[test]
+fn the_environment_of_tensile_kube_is_understood() {
+    let settings = resolved(
+        &[],
+        &[
+            ("KUBELET_PORT", "10450"),
+            ("APISERVER_CERT_LOCATION", "/cert.pem"),
+            ("APISERVER_KEY_LOCATION", "/key.pem"),
+            ("APISERVER_CA_CERT_LOCATION", "/ca.pem"),
+            ("DEFAULT_NODE_NAME", "edge-1"),
+            ("VKUBELET_POD_IP", "10.1.2.3"),
+            ("VKUBELET_EXTERNAL_POD_IP", "192.0.2.1"),
+            ("VKUBELET_NODE_LABEL", "rack=r1,example.com/zone:z2"),
+            ("VKUBELET_TAINT_KEY", "example.com/virtual"),
+            ("VKUBELET_TAINT_VALUE", "yes"),
+            ("VKUBELET_TAINT_EFFECT", "NoExecute"),
+        ],
+    );
+    assert_eq!(
+        settings.kubelet,
+        Some(KubeletApi {
+            port: 10450,
+            cert: "/cert.pem".into(),
+            key: "/key.pem".into(),
+            client_ca: Some("/ca.pem".into())
+        })
+    );
+    assert_eq!(settings.node.name, "edge-1");
+    assert_eq!(settings.node.port, Some(10450));
+    let addresses: Vec<_> = settings.node.addresses.iter().map(|at| (at.kind.as_str(), at.address.as_str())).collect();
+    assert_eq!(addresses, [("InternalIP", "10.1.2.3"), ("ExternalIP", "192.0.2.1")]);
+    let labels: Vec<_> = settings.node.labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(labels, [("example.com/zone", "z2"), ("rack", "r1")]);
+    assert_eq!(
+        settings.node.taint,
+        Some(Taint { key: "example.com/virtual".to_owned(), value: "yes".to_owned(), effect: TaintEffect::NoExecute })
+    );
+}
+
+#[test]
+fn a_flag_wins_over_the_environment() {
+    let settings = resolved(
+        &["--nodename=flag", "--kubelet-port=1", "--tls-cert-file=/c", "--tls-private-key-file=/k", "--node-ip=::1"],
+        &[("DEFAULT_NODE_NAME", "env"), ("KUBELET_PORT", "2"), ("VKUBELET_POD_IP", "10.0.0.1")],
+    );
+    assert_eq!(settings.node.name, "flag");
+    assert_eq!(settings.kubelet.unwrap().port, 1);
+    assert_eq!(settings.node.addresses[0].address, "::1");
+}
+
+#[test]
+fn a_blank_variable_is_no_variable() {
+    let settings = resolved(&[], &[("DEFAULT_NODE_NAME", ""), ("KUBELET_PORT", "")]);
+    assert_eq!(settings.node.name, "virtual-kubelet");
+}
+
+#[test]
+fn the_taint_can_be_left_out() {
+    assert_eq!(resolved(&["--disable-taint"], &[]).node.taint, None);
+    assert_eq!(resolved(&["--disable-taint=true"], &[("VKUBELET_TAINT_KEY", "k")]).node.taint, None);
+    assert!(resolved(&["--disable-taint=false"], &[]).node.taint.is_some());
+}
+
+#[test]
+fn controllers_are_chosen_by_name() {
+    let chosen = |arg: &str| {
+        let settings = resolved(&[arg], &[]);
+        (settings.volumes, settings.services)
+    };
+    assert_eq!(chosen("--enable-controllers=PVControllers"), (true, false));
+    assert_eq!(chosen("--enable-controllers=ServiceControllers,"), (false, true));
+    assert_eq!(chosen("--enable-controllers="), (false, false));
+}
+
+#[test]
+fn empty_lists_mean_nothing_is_dropped_or_kept() {
+    let settings = resolved(&["--ignore-labels=", "--ignore-selector-keys="], &[]);
+    assert_eq!((settings.ignored_labels, settings.kept_keys), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_long_node_name_is_still_a_cluster_id() {
+    let name = format!("{}.example.com", "n".repeat(60));
+    let settings = resolved(&[&format!("--nodename={name}")], &[]);
+    let cluster_id = settings.node.cluster_id.unwrap();
+    assert!(cluster_id.len() <= 63 && is_label_value(&cluster_id), "{cluster_id}");
+}
+
+#[test]
+fn what_means_nothing_is_refused_with_its_origin() {
+    assert_eq!(refused(&["--provider=aws"], &[]), "--provider: \"aws\" is not known; this program is provider k8s");
+    assert_eq!(
+        refused(&["--enable-controllers=PodControllers"], &[]),
+        "--enable-controllers: \"PodControllers\" is not one of PVControllers, ServiceControllers"
+    );
+    assert_eq!(refused(&["--node-labels=rack"], &[]), "--node-labels: \"rack\" is not a label as KEY=VALUE");
+    assert!(refused(&["--nodename=Node_1"], &[]).starts_with("--nodename: \"Node_1\" is not a node name"));
+    assert_eq!(refused(&["--cluster-id=a b"], &[]), "--cluster-id: \"a b\" is not a label value");
+    assert!(refused(&[], &[("VKUBELET_TAINT_EFFECT", "No")]).starts_with("VKUBELET_TAINT_EFFECT: \"No\" "));
+    let certificate = [("APISERVER_CERT_LOCATION", "/c"), ("APISERVER_KEY_LOCATION", "/k"), ("KUBELET_PORT", "x")];
+    assert!(refused(&[], &certificate).starts_with("KUBELET_PORT: \"x\" cannot be used"));
+    assert_eq!(
+        refused(&[], &[("APISERVER_CERT_LOCATION", "/c")]),
+        "--tls-cert-file is set and --tls-private-key-file is not: the kubelet API needs certificate and key"
+    );
+    assert_eq!(refused(&["--namespace=a"], &[]), "--namespace is not supported: a virtual node serves all namespaces");
+}
+
+#[test]
+fn label_keys_and_values_follow_the_api_server() {
+    for good in ["a", "a.b_c-d", "example.com/a", "A1"] {
+        assert!(is_label_key(good), "{good}");
+    }
+    for bad in ["", "/a", "a/", "a/b/c", "-a", "Example.com/a", "a b"] {
+        assert!(!is_label_key(bad), "{bad}");
+    }
+    assert!(is_label_value(""));
+    assert!(!is_label_value(&"v".repeat(64)));
+}
