@@ -9,8 +9,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
+pub(crate) use build::into_place;
 use recipe::Recipe;
-pub use recipe::SUPPORTED;
+pub use recipe::{KWOK, SUPPORTED};
 
 /// The programs of one Kubernetes version.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use crate::folder::Folder;
 use crate::kubeconfig::{self, User, kubeconfig};
 use crate::pki::{Authority, Identity};
 use crate::port::Port;
-use crate::process::{Process, Signal};
+use crate::process::{Launch, Process, Signal};
 use crate::usage::Usage;
 use crate::wait;
 
@@ -146,6 +146,17 @@ impl Cluster {
         self.ready().await
     }
 
+    /// Whether it was started with, or was given, this component.
+    pub(crate) fn has(&self, component: Component) -> bool {
+        self.processes().contains_key(&component)
+    }
+
+    /// Adds a component.
+    pub(crate) fn start_component(&self, component: Component, launch: Launch) -> anyhow::Result<()> {
+        self.processes().insert(component, launch.start()?);
+        Ok(())
+    }
+
     fn process<T>(
         &self,
         component: Component,
@@ -161,7 +172,7 @@ impl Cluster {
 
     /// Waits until the API server says that it is ready. A component that ended fails it at once, with its log.
     pub async fn ready(&self) -> anyhow::Result<()> {
-        self.eventually("its API server is ready", async || {
+        self.eventually(START, "its API server is ready", async || {
             let request = http::Request::get("/readyz").body(Vec::new())?;
             let answer = self.client.request_text(request).await?;
             ensure!(answer == "ok", "/readyz says {answer}");
@@ -173,23 +184,29 @@ impl Cluster {
     /// Waits until pods can be made in the default namespace: the controller manager made its service account.
     async fn usable(&self) -> anyhow::Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), "default");
-        self.eventually("the default service account exists", async || {
+        self.eventually(START, "the default service account exists", async || {
             accounts.get("default").await?;
             Ok(())
         })
         .await
     }
 
-    async fn eventually(&self, what: &str, mut look: impl AsyncFnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        let seen = wait::eventually(START, &format!("cluster {}: {what}", self.name), async || {
+    /// Waits for a condition like [`wait::eventually`], but fails at once, showing its log, when a process of the cluster
+    /// has ended.
+    pub async fn eventually<T>(
+        &self,
+        deadline: Duration,
+        what: &str,
+        mut look: impl AsyncFnMut() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        wait::eventually(deadline, &format!("cluster {}: {what}", self.name), async || {
             let ended = self.processes().values_mut().find_map(|process| process.ensure_running().err());
             match ended {
                 Some(error) => Ok(Err(error)),
                 None => look().await.map(Ok),
             }
         })
-        .await?;
-        seen.with_context(|| format!("cluster {}", self.name))
+        .await?
     }
 }
 

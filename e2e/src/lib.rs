@@ -4,15 +4,20 @@
 //! Whatever is started ends with this process, however it ends ([`reaper`]).
 
 pub mod binaries;
+pub mod cli;
 pub mod cluster;
+pub mod fixture;
 pub mod folder;
 pub mod kubeconfig;
+pub mod kwok;
 pub mod logs;
+pub mod namespace;
 pub mod pki;
 pub mod port;
 pub mod process;
 mod reaper;
 pub mod run;
+pub mod service;
 pub mod usage;
 pub mod wait;
 

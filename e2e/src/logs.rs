@@ -1,16 +1,25 @@
 //! The logs of all children, to show their tails when something fails.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How much of a file's end is read for its tail.
 const TAIL_BYTES: u64 = 16 * 1024;
 
-static REGISTERED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+/// How many lines of a log are kept when its process is dropped.
+const KEPT_LINES: usize = 10;
+
+/// The logs of running children, and the last lines of those that are gone: a test that fails with `?` drops its
+/// clusters before anyone can say what failed.
+struct Logs {
+    running: BTreeMap<PathBuf, String>,
+    gone: Vec<String>,
+}
+
+static LOGS: Mutex<Logs> = Mutex::new(Logs { running: BTreeMap::new(), gone: Vec::new() });
 
 /// Keeps a log among those that [`tails`] shows.
 #[derive(Debug)]
@@ -18,18 +27,21 @@ pub(crate) struct Log(PathBuf);
 
 /// `path` is the log of `name` until the result is dropped.
 pub(crate) fn register(name: &str, path: &Path) -> Log {
-    registered().insert(path.to_owned(), name.to_owned());
+    logs().running.insert(path.to_owned(), name.to_owned());
     Log(path.to_owned())
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        registered().remove(&self.0);
+        let mut logs = logs();
+        if let Some(name) = logs.running.remove(&self.0) {
+            logs.gone.push(titled(&name, &self.0, KEPT_LINES));
+        }
     }
 }
 
-fn registered() -> std::sync::MutexGuard<'static, BTreeMap<PathBuf, String>> {
-    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+fn logs() -> MutexGuard<'static, Logs> {
+    LOGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The last `lines` lines of the file, or why they cannot be read.
@@ -51,13 +63,15 @@ pub fn tail(path: &Path, lines: usize) -> String {
     }
 }
 
-/// The tails of the logs of all running children.
+/// The tails of the logs of all children, those that are gone first.
 pub fn tails(lines: usize) -> String {
-    registered().iter().fold(String::new(), |mut text, (path, name)| {
-        // Writing to a String cannot fail.
-        writeln!(text, "--- {name} ({})\n{}", path.display(), tail(path, lines)).ok();
-        text
-    })
+    let logs = logs();
+    let running = logs.running.iter().map(|(path, name)| titled(name, path, lines));
+    logs.gone.iter().cloned().chain(running).collect::<Vec<_>>().join("\n")
+}
+
+fn titled(name: &str, path: &Path, lines: usize) -> String {
+    format!("--- {name} ({})\n{}", path.display(), tail(path, lines))
 }
 
 #[cfg(test)]

@@ -27,10 +27,10 @@ while read -r verb what; do
     kept) folders=$(without "$folders" "$what") ;;
   esac
 done
-for group in $groups; do kill -KILL -- "-$group" 2>/dev/null; done
+for group in $groups; do kill -KILL "-$group" 2>/dev/null; done
 for group in $groups; do
   tries=0
-  while kill -0 -- "-$group" 2>/dev/null && [ $tries -lt 40 ]; do sleep 0.05; tries=$((tries + 1)); done
+  while kill -0 "-$group" 2>/dev/null && [ $tries -lt 40 ]; do sleep 0.05; tries=$((tries + 1)); done
 done
 [ -z "$folders" ] || rm -rf -- $folders
 "#;

@@ -107,7 +107,7 @@ fn build(recipe: &Recipe, module: &Path, path: &Path) -> anyhow::Result<()> {
 }
 
 /// Lets `make` write a file beside `path`, then renames it to `path`: nobody ever sees half a file.
-pub(super) fn into_place(path: &Path, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub(crate) fn into_place(path: &Path, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let folder = path.parent().context("a path with a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let name = path.file_name().context("a path with a file name")?.to_string_lossy();

@@ -5,6 +5,9 @@ use anyhow::Context as _;
 /// The supported versions of Kubernetes, newest first. All of them are complete on the Go module proxy.
 pub const SUPPORTED: &[&str] = &["1.36.3", "1.35.4", "1.34.4", "1.33.13"];
 
+/// The version of kwok.
+pub const KWOK: &str = "0.8.0";
+
 /// One program at one version.
 #[derive(Clone, Debug)]
 pub(super) struct Recipe {
@@ -47,7 +50,7 @@ impl Recipe {
     }
 
     pub(super) fn kwok() -> Self {
-        Self::tool("kwok", "0.8.0", "sigs.k8s.io/kwok", "cmd/kwok")
+        Self::tool("kwok", KWOK, "sigs.k8s.io/kwok", "cmd/kwok")
     }
 
     pub(super) fn helm() -> Self {

@@ -123,9 +123,9 @@ impl Builder {
         };
         cluster.ready().await?;
         // Earlier they would only fail and, some of them, give up.
-        cluster.processes().insert(Component::ControllerManager, controller_manager.start()?);
+        cluster.start_component(Component::ControllerManager, controller_manager)?;
         if let Some(scheduler) = scheduler {
-            cluster.processes().insert(Component::Scheduler, scheduler.start()?);
+            cluster.start_component(Component::Scheduler, scheduler)?;
         }
         cluster.usable().await?;
         Ok(cluster)

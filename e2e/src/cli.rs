@@ -1,0 +1,88 @@
+//! The command line.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a command prints is its result")]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use futures::future;
+
+use crate::binaries;
+use crate::cluster::Cluster;
+use crate::kwok::NodeShape;
+
+/// Real Kubernetes clusters on this machine, from a few binaries that are built once with Go.
+#[derive(Debug, Parser)]
+#[command(name = "e2e", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Finds or builds the real binaries that everything else needs.
+    Binaries {
+        /// Kubernetes versions, such as 1.36.3 or 1.36 [default: all supported].
+        versions: Vec<String>,
+    },
+    /// Clusters to play with.
+    #[command(subcommand)]
+    Clusters(Clusters),
+}
+
+#[derive(Debug, Subcommand)]
+enum Clusters {
+    /// Starts clusters, prints the paths of their kubeconfigs and stays until Ctrl-C.
+    Up {
+        /// Their names.
+        #[arg(default_value = "alone")]
+        names: Vec<String>,
+        /// Their Kubernetes version.
+        #[arg(long)]
+        version: Option<String>,
+        /// Simulated nodes in each.
+        #[arg(long, default_value_t = 0)]
+        nodes: usize,
+    },
+}
+
+/// Parses the command line and does what it says; the exit code says whether it worked.
+pub fn run() -> ExitCode {
+    match crate::run(act(Arguments::parse().command)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn act(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Binaries { versions } => {
+            let asked: Vec<&str> = versions.iter().map(String::as_str).collect();
+            binaries::everything(if asked.is_empty() { binaries::SUPPORTED } else { &asked }).await?;
+        }
+        Command::Clusters(Clusters::Up { names, version, nodes }) => up(&names, version.as_deref(), nodes).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn up(names: &[String], version: Option<&str>, nodes: usize) -> anyhow::Result<()> {
+    let start = async |name: &String| {
+        let builder = Cluster::builder(name);
+        let cluster = version.map_or(builder.clone(), |version| builder.version(version)).start().await?;
+        if nodes > 0 {
+            cluster.kwok_nodes(NodeShape { count: nodes, ..NodeShape::default() }).await?;
+        }
+        anyhow::Ok(cluster)
+    };
+    let clusters = future::try_join_all(names.iter().map(start)).await?;
+    for cluster in &clusters {
+        println!("{} {} {}", cluster.name(), cluster.version(), cluster.kubeconfig().display());
+    }
+    println!("up; Ctrl-C ends");
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}

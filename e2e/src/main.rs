@@ -1,0 +1,7 @@
+//! The commands on real clusters: demo, acceptance, benchmarks.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    e2e::cli::run()
+}
