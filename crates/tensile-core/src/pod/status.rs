@@ -59,7 +59,8 @@ pub fn upper_status(lower_status: &Value, view: &StatusView<'_>) -> Value {
             upper.insert((*member).to_owned(), value.clone());
         }
     }
-    if !view.host_ip.is_empty() {
+    // Like a kubelet: only once the pod has been taken in. Before that there is nothing to tell upstairs.
+    if !view.host_ip.is_empty() && lower.contains_key("startTime") {
         upper.insert("hostIP".to_owned(), json!(view.host_ip));
         upper.insert("hostIPs".to_owned(), json!([{"ip": view.host_ip}]));
     }

@@ -6,7 +6,7 @@
 //! ephemeral containers added through their subresource. The upper API server holds users to the same rules, so what
 //! is not possible below is not attempted. Only an edited stash, which upstairs is a mere annotation, is an error.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use serde_json::{Map, Value, json};
 
@@ -34,8 +34,9 @@ pub enum LowerPatch {
 /// How a lower pod is brought up to date.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Update {
-    /// To be sent in this order; empty when the pod is up to date. [`LowerPatch::Pod`] is last and notes the revision,
-    /// so that the update remains due when an earlier request fails.
+    /// To be sent in this order; empty when the pod is up to date. The last one notes what was applied, so the update
+    /// remains due when an earlier one fails; subresources, which fail more easily (a quota, an older lower cluster),
+    /// come after what would otherwise wait for them.
     pub patches: Vec<LowerPatch>,
     /// Paths of fields of new ephemeral containers that do not go down; see [`super::LowerPod::dropped`].
     pub dropped: Vec<String>,
@@ -64,17 +65,24 @@ pub fn update(upper: &Value, lower: &Value, link: &LinkView, revision: u64) -> R
     }
 
     let change = Change { wanted: &wanted, record: &record.unwrap_or_default(), lower };
+    let attached = change.patch(Map::new(), change.ephemeral()).map(LowerPatch::EphemeralContainers);
+    let resized = change.patch(Map::new(), change.resources()).map(LowerPatch::Resize);
+    if attached.is_none() {
+        dropped.clear();
+    }
+    let (mut metadata, mut spec) = (change.metadata(), change.spec());
     let mut patches = Vec::new();
-    patches.extend(change.patch(Map::new(), change.resources()).map(LowerPatch::Resize));
-    patches.extend(change.patch(Map::new(), change.ephemeral()).map(LowerPatch::EphemeralContainers));
-    let revision = (!stash_edited).then_some(revision);
-    patches.extend(change.patch(change.metadata(&noted, revision), change.spec()).map(LowerPatch::Pod));
+    if attached.is_some() || resized.is_some() {
+        patches.extend(change.patch(mem::take(&mut metadata), mem::take(&mut spec)).map(LowerPatch::Pod));
+        patches.extend(attached.into_iter().chain(resized));
+    }
+    change.stamp(&mut metadata, &noted, (!stash_edited).then_some(revision));
+    patches.extend(change.patch(metadata, spec).map(LowerPatch::Pod));
 
     if patches.is_empty() && stash_edited {
         return Err(Refusal::StashEdited);
     }
-    let attaches = patches.iter().any(|patch| matches!(patch, LowerPatch::EphemeralContainers(_)));
-    Ok(Update { patches, dropped: if attaches { dropped } else { Vec::new() } })
+    Ok(Update { patches, dropped })
 }
 
 /// What of the lower pod should follow `upper`, as the upper pod now says.
@@ -105,23 +113,27 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    fn metadata(&self, noted: &Followed<String>, revision: Option<u64>) -> Map<String, Value> {
+    fn metadata(&self) -> Map<String, Value> {
         let labels = self.members("labels", &self.wanted.labels, &self.record.labels);
-        let mut annotations = self.members("annotations", &self.wanted.annotations, &self.record.annotations);
+        let annotations = self.members("annotations", &self.wanted.annotations, &self.record.annotations);
+        [("labels", labels), ("annotations", annotations)]
+            .into_iter()
+            .filter(|(_, members)| !members.is_empty())
+            .map(|(map, members)| (map.to_owned(), Value::Object(members)))
+            .collect()
+    }
+
+    /// Notes in a patch's `metadata` what will have been applied with it.
+    fn stamp(&self, metadata: &mut Map<String, Value>, noted: &Followed<String>, revision: Option<u64>) {
         let stamps = [
             (names::APPLIED, Some(noted.to_text())),
             (names::APPLIED_REVISION, revision.map(|revision| revision.to_string())),
         ];
         for (key, text) in stamps {
             if let Some(text) = text.filter(|text| self.lower_member("annotations", key) != Some(&json!(text))) {
-                annotations.insert(key.to_owned(), Value::String(text));
+                metadata.entry("annotations").or_insert_with(|| json!({}))[key] = Value::String(text);
             }
         }
-        [("labels", labels), ("annotations", annotations)]
-            .into_iter()
-            .filter(|(_, members)| !members.is_empty())
-            .map(|(map, members)| (map.to_owned(), Value::Object(members)))
-            .collect()
     }
 
     /// Changed members of a map of the metadata; `null` removes one.
