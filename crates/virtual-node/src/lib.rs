@@ -1,1 +1,8 @@
-//! virtual-node
+//! One lower cluster as one node of the upper cluster.
+
+pub mod app;
+pub mod args;
+pub mod config;
+pub mod lower;
+pub mod node;
+pub mod permissions;

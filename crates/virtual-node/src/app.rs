@@ -1,0 +1,207 @@
+//! Wiring: from settings to running tasks.
+
+use std::{ffi::OsString, process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use kube::Client;
+use prometheus::Registry;
+use serde_json::Value;
+use tensile_core::{
+    node::{Readiness as NodeReadiness, Totals, build},
+    placement::KeptKeys,
+    pod::LinkView,
+};
+use tensile_runtime::{
+    admin,
+    args::parse,
+    clients::{self, ClientSource, ProbeError, probe, require},
+    process::ProcessCollector,
+    shutdown::{self, EXIT_USAGE, Tasks},
+    telemetry, upper_id,
+};
+use virtual_kubelet::{
+    node::{NodeController, NodeControllerConfig, NodeState},
+    pod::{PodController, PodControllerConfig},
+};
+
+use crate::{
+    args::Args,
+    config::{Settings, Surroundings},
+    lower::LowerCluster,
+    node::VirtualNode,
+    permissions,
+};
+
+/// How often an upper API server that is away at the start is tried again.
+const KNOCK: Duration = Duration::from_secs(2);
+
+/// The program: parses `argv`, runs until a signal, and says how it went.
+pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Args = match parse(argv) {
+        Ok(args) => args,
+        Err(error) => {
+            let usage = error.use_stderr();
+            return match error.print() {
+                Ok(()) if !usage => ExitCode::SUCCESS,
+                _ => ExitCode::from(EXIT_USAGE),
+            };
+        }
+    };
+    let log = args.log.clone();
+    let settings = telemetry::init(&log)
+        .map_err(anyhow::Error::from)
+        .and_then(|()| Settings::resolve(args, &Surroundings::PROCESS).map_err(anyhow::Error::from));
+    match settings {
+        Ok(settings) => shutdown::run(run(settings)),
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the settings do not add up");
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+async fn run(settings: Settings) -> anyhow::Result<()> {
+    for warning in &settings.warnings {
+        tracing::warn!(warning, "a flag has no effect");
+    }
+    clients::install_crypto();
+    let (upper, lower) = (client("upper", &settings.upper).await?, client("lower", &settings.lower).await?);
+    wait_for_upper(&upper).await?;
+    check_lower(&lower).await?;
+
+    let registry = Registry::new();
+    registry.register(Box::new(ProcessCollector::new()?))?;
+    let readiness = admin::Readiness::new();
+    let mut tasks = Tasks::new();
+    if let Some(address) = settings.metrics {
+        let listener = address.bind().await.with_context(|| format!("cannot listen on --metrics-addr {address:?}"))?;
+        let router = admin::router(registry.clone(), readiness.clone());
+        tasks.spawn("admin server", admin::serve(listener, router, tasks.stop()));
+    }
+    link(&settings, upper, lower, &registry, &readiness, &mut tasks).await?;
+    Ok(tasks.run(shutdown::signals()?, settings.drain).await?)
+}
+
+/// Starts the tasks of one link: one lower cluster behind one virtual node.
+async fn link(
+    settings: &Settings,
+    upper: Client,
+    lower: Client,
+    registry: &Registry,
+    readiness: &admin::Readiness,
+    tasks: &mut Tasks,
+) -> anyhow::Result<()> {
+    let name = settings.node.name.clone();
+    let view = LinkView {
+        upper_cluster: upper_id::cluster_id(&upper).await.context("upper cluster")?,
+        virtual_node: name.clone(),
+        node_labels: labels(settings),
+        kept_keys: KeptKeys::new(settings.kept_keys.iter().cloned()),
+        ignored_labels: settings.ignored_labels.clone(),
+        provider_taint_key: settings.node.taint.as_ref().map(|taint| taint.key.clone()).unwrap_or_default(),
+        allow_host_namespaces: settings.allow_host_namespaces,
+        refuse_host_path: settings.refuse_host_path,
+        keep_runtime_class: settings.keep_runtime_class,
+    };
+    tracing::info!(node = name, upper_cluster = view.upper_cluster, "starting");
+    let host_ip = settings.node.addresses.first().map(|address| address.address.clone()).unwrap_or_default();
+    let cluster = Arc::new(LowerCluster::new(lower.clone(), view, host_ip, settings.show_pod_ips));
+
+    let config = PodControllerConfig { node: name.clone(), workers: usize::from(settings.workers) };
+    let pods = PodController::new(upper.clone(), cluster.clone(), &config, registry)?;
+    let handle = pods.pods();
+
+    // The kubelet API is not served yet, so no port of it is announced.
+    let node = tensile_core::node::NodeSettings { port: None, ..settings.node.clone() };
+    let node = Arc::new(VirtualNode::new(lower, cluster.clone(), node));
+    let node = NodeController::new(upper, node, NodeControllerConfig::new(&name));
+    let mut state = node.state();
+    let condition = readiness.condition(format!("node {name}"));
+
+    let stop = tasks.stop();
+    tasks.spawn("pod controller", {
+        let stop = stop.clone();
+        async move {
+            pods.run(stop).await;
+            Ok::<_, std::convert::Infallible>(())
+        }
+    });
+    tasks.spawn("lower nodes", {
+        let stop = stop.clone();
+        async move {
+            stop.run_until_cancelled(cluster.watch_nodes()).await;
+            Ok::<_, std::convert::Infallible>(())
+        }
+    });
+    tasks.spawn("node readiness", {
+        let stop = stop.clone();
+        async move {
+            while let Some(Ok(())) = stop.run_until_cancelled(state.changed()).await {
+                let state = state.borrow_and_update().clone();
+                match not_ready(&state) {
+                    Some(reason) => condition.not_ready(reason),
+                    None => {
+                        condition.ready();
+                        handle.retry_all();
+                    }
+                }
+            }
+            Ok::<_, std::convert::Infallible>(())
+        }
+    });
+    tasks.spawn("node controller", async move { node.run(stop).await });
+    Ok(())
+}
+
+/// Why this process cannot do its work for the node.
+fn not_ready(state: &NodeState) -> Option<String> {
+    match (&state.failure, &state.uid) {
+        (Some(failure), _) => Some(failure.clone()),
+        (None, None) => Some("the node is not registered yet".to_owned()),
+        // A lower cluster that is away is the node's condition, not this process': a restart would not help.
+        (None, Some(_)) => None,
+    }
+}
+
+/// The labels of the virtual node that do not depend on the lower nodes: what constraints upstairs are matched with.
+fn labels(settings: &Settings) -> std::collections::BTreeMap<String, String> {
+    let node = build(&settings.node, &Totals::default(), &NodeReadiness::Ready);
+    let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
+    labels.filter_map(|(key, value)| Some((key.clone(), Value::as_str(value)?.to_owned()))).collect()
+}
+
+async fn client(which: &str, source: &ClientSource) -> anyhow::Result<Client> {
+    clients::connect(source).await.with_context(|| format!("{which} cluster"))
+}
+
+/// Waits while the upper API server is away; any other trouble needs a human.
+async fn wait_for_upper(upper: &Client) -> anyhow::Result<()> {
+    loop {
+        let outcome = async {
+            probe(upper).await?;
+            require(upper, permissions::UPPER).await
+        };
+        match outcome.await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_away() => tracing::warn!(%error, "upper cluster is away; waiting for it"),
+            Err(error) => return Err(error).context("upper cluster"),
+        }
+        tokio::time::sleep(KNOCK).await;
+    }
+}
+
+/// A lower cluster that is away is not fatal: the node registers as not ready and recovers.
+async fn check_lower(lower: &Client) -> anyhow::Result<()> {
+    let outcome = async {
+        probe(lower).await?;
+        require(lower, permissions::LOWER).await
+    };
+    match outcome.await {
+        Ok(()) => Ok(()),
+        Err(error) if ProbeError::is_away(&error) => {
+            tracing::warn!(%error, "lower cluster is away; the node is not ready until it is back");
+            Ok(())
+        }
+        Err(error) => Err(error).context("lower cluster"),
+    }
+}

@@ -1,0 +1,75 @@
+//! Answers of the lower API server, in the terms of the pod's owner.
+
+use kube::core::Status;
+use virtual_kubelet::pod::{PodError, Refused};
+
+/// What an error of a request for a pod means for it.
+///
+/// A client error is the lower cluster's no to this pod and is passed on in the server's own words. Everything else is
+/// the cluster's trouble, not the pod's.
+pub(super) fn pod_error(error: &kube::Error) -> PodError {
+    match error {
+        kube::Error::Api(status) if is_refusal(status) => {
+            PodError::Refused(Refused { reason: reason(status), message: status.message.clone() })
+        }
+        kube::Error::Api(status) => PodError::Unavailable(format!("lower API server: {}", status.message)),
+        other => PodError::Unavailable(format!("lower API server: {other}")),
+    }
+}
+
+/// 401 says that our credentials have expired, 404 that something vanished meanwhile, 408 and 429 ask for patience.
+fn is_refusal(status: &Status) -> bool {
+    (400..500).contains(&status.code) && !matches!(status.code, 401 | 404 | 408 | 429)
+}
+
+fn reason(status: &Status) -> &'static str {
+    let says = |words: &str| status.message.contains(words);
+    match status.code {
+        403 if says("exceeded quota") => "LowerQuotaExceeded",
+        400 | 403 if says("admission webhook") || says("denied the request") => "LowerAdmissionDenied",
+        403 => "LowerForbidden",
+        400 | 422 => "LowerInvalid",
+        _ => "LowerRejected",
+    }
+}
+
+/// Whether the pod could not be created because its namespace does not exist.
+pub(super) fn lacks_namespace(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// Whether the pod could not be created because its namespace is so new that it has no service account yet
+/// (Kubernetes `plugin/pkg/admission/serviceaccount/admission.go`).
+pub(super) fn lacks_service_account(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403 && status.message.contains("error looking up service account"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status { code, message: message.to_owned(), ..Status::default() }))
+    }
+
+    #[test]
+    fn a_no_to_the_pod_is_told_in_the_servers_own_words() {
+        for (code, message, expected) in [
+            (403, "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1", "LowerQuotaExceeded"),
+            (400, "admission webhook \"w\" denied the request: no", "LowerAdmissionDenied"),
+            (403, "pods is forbidden: User \"x\" cannot create resource", "LowerForbidden"),
+            (422, "Pod \"a\" is invalid: spec", "LowerInvalid"),
+            (405, "nope", "LowerRejected"),
+        ] {
+            let PodError::Refused(refused) = pod_error(&answer(code, message)) else { panic!("{code} is a refusal") };
+            assert_eq!((refused.reason, refused.message.as_str()), (expected, message));
+        }
+    }
+
+    #[test]
+    fn trouble_of_the_cluster_is_not_the_pods() {
+        for code in [401, 404, 408, 429, 500, 503] {
+            assert!(matches!(pod_error(&answer(code, "x")), PodError::Unavailable(_)), "{code}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The lower cluster, as the backend of a virtual node.
+//!
+//! One watch follows all lower pods: ours, whose status goes up, and the others, which take room from the node. One
+//! watch follows the lower nodes. Everything else is a request for one pod.
+
+mod answer;
+mod capacity;
+mod namespaces;
+mod pods;
+mod view;
+mod watch;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use kube::Client;
+use tensile_core::{names, pod::LinkView};
+
+pub use capacity::CapacityView;
+use capacity::Usage;
+use view::LowerPodView;
+
+/// One lower cluster, behind one virtual node.
+pub struct LowerCluster {
+    client: Client,
+    link: LinkView,
+    host_ip: String,
+    show_pod_ips: bool,
+    /// Our pods there, by the UID of their upper pod.
+    ours: Mutex<HashMap<Arc<str>, Ours>>,
+    usage: Usage,
+}
+
+/// What is remembered of a lower pod of ours.
+#[derive(Clone, Debug)]
+struct Ours {
+    /// UID of the lower object: deletions name it.
+    uid: Box<str>,
+    /// Hash of what was last reported of it: an event that changes nothing of it costs nothing more.
+    reported: u64,
+}
+
+impl LowerCluster {
+    /// The lower cluster of `link`. `host_ip` is what pods show as their host.
+    pub fn new(client: Client, link: LinkView, host_ip: String, show_pod_ips: bool) -> Self {
+        Self { client, link, host_ip, show_pod_ips, ours: Mutex::default(), usage: Usage::default() }
+    }
+
+    /// What the cluster can still take.
+    pub fn capacity(&self) -> CapacityView<'_> {
+        CapacityView::new(&self.usage)
+    }
+
+    fn ours(&self) -> MutexGuard<'_, HashMap<Arc<str>, Ours>> {
+        self.ours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this link made the pod. Objects without our labels are never touched.
+    fn owns(&self, pod: &LowerPodView) -> bool {
+        pod.owner.as_ref().is_some_and(|owner| {
+            *owner.upper_cluster == *self.link.upper_cluster
+                && *owner.virtual_node == *names::label_value(&self.link.virtual_node)
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Pods of the upper cluster, made, changed and ended in the lower one.
+
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, value::RawValue};
+use tensile_core::{
+    names,
+    pod::{self, LowerPatch, Refusal, StatusView},
+};
+use tokio_util::sync::CancellationToken;
+use virtual_kubelet::{
+    pod::{Grace, PodError, PodFeed, PodId, PodObject, PodProvider, ProviderPod, Refused},
+    watched::Watched,
+};
+
+use super::{LowerCluster, Ours, answer, namespaces, view::LowerPodView};
+
+type Pod = Watched<LowerPodView>;
+
+impl PodProvider for LowerCluster {
+    async fn create_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
+        let lower = pod::lower_pod(&upper.json, &self.link, upper.revision).map_err(refused)?;
+        let body = serde_json::to_vec(&lower.pod).map_err(|error| PodError::Unavailable(error.to_string()))?;
+        let mut result = self.post(&upper.id, body.clone()).await;
+        if let Err(error) = &result
+            && (answer::lacks_namespace(error) || answer::lacks_service_account(error))
+        {
+            let namespace = namespaces::create(&self.client, &self.link, &upper.id.namespace).await;
+            namespace.map_err(|error| answer::pod_error(&error))?;
+            result = self.post(&upper.id, body).await;
+        }
+        match result {
+            Ok(object) => {
+                let mut pod = self.take(&object)?;
+                pod.warning = dropped(&lower.dropped);
+                Ok(pod)
+            }
+            Err(kube::Error::Api(status)) if status.is_already_exists() => self.already_there(&upper.id).await,
+            Err(error) => Err(answer::pod_error(&error)),
+        }
+    }
+
+    async fn update_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
+        let id = &upper.id;
+        let Some(object) = self.find(id).await? else { return Err(PodError::Gone) };
+        let lower: Value = parse(&object.raw)?;
+        let update = pod::update(&upper.json, &lower, &self.link, upper.revision).map_err(refused)?;
+        let mut pod = self.take(&object)?;
+        for patch in update.patches {
+            let (subresource, patch) = match &patch {
+                LowerPatch::Pod(patch) => (None, patch),
+                LowerPatch::Resize(patch) => (Some("resize"), patch),
+                LowerPatch::EphemeralContainers(patch) => (Some("ephemeralcontainers"), patch),
+            };
+            let (api, params, patch) = (self.api(id), PatchParams::default(), Patch::Strategic(patch));
+            let answer = match subresource {
+                None => api.patch(&id.name, &params, &patch).await,
+                Some(subresource) => api.patch_subresource(subresource, &id.name, &params, &patch).await,
+            };
+            pod = self.take(&answer.map_err(|error| answer::pod_error(&error))?)?;
+        }
+        pod.warning = dropped(&update.dropped);
+        Ok(pod)
+    }
+
+    async fn delete_pod(&self, id: &PodId, grace: Grace) -> Result<(), PodError> {
+        let known = self.ours().get(&id.uid).map(|ours| ours.uid.to_string());
+        let uid = match known {
+            Some(uid) => uid,
+            None => self.find(id).await?.and_then(|object| object.uid()).ok_or(PodError::Gone)?,
+        };
+        let params = DeleteParams {
+            grace_period_seconds: match grace {
+                Grace::OfPod => None,
+                Grace::Seconds(seconds) => Some(u32::try_from(seconds).unwrap_or_default()),
+            },
+            preconditions: Some(Preconditions { uid: Some(uid), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match self.api(id).delete(&id.name, &params).await {
+            Ok(_) => Ok(()),
+            // Not there, or another pod of the name is.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                self.ours().remove(&id.uid);
+                Err(PodError::Gone)
+            }
+            Err(error) => Err(answer::pod_error(&error)),
+        }
+    }
+
+    async fn get_pod(&self, id: &PodId) -> Result<Option<ProviderPod>, PodError> {
+        self.find(id).await?.map(|object| self.take(&object)).transpose()
+    }
+
+    async fn list_pods(&self) -> Result<Vec<ProviderPod>, PodError> {
+        let labels = format!(
+            "{}={},{}={}",
+            names::UPPER_CLUSTER,
+            self.link.upper_cluster,
+            names::VIRTUAL_NODE,
+            names::label_value(&self.link.virtual_node)
+        );
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let list = pods.list(&ListParams::default().labels(&labels)).await;
+        list.map_err(|error| answer::pod_error(&error))?.items.iter().map(|object| self.take(object)).collect()
+    }
+
+    async fn notify_pods(&self, feed: PodFeed, token: CancellationToken) {
+        token.run_until_cancelled(self.watch_pods(feed)).await;
+    }
+}
+
+impl LowerCluster {
+    fn api(&self, id: &PodId) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &id.namespace)
+    }
+
+    async fn post(&self, id: &PodId, body: Vec<u8>) -> Result<Pod, kube::Error> {
+        let path = format!("/api/v1/namespaces/{}/pods", id.namespace);
+        let request = kube::core::Request::new(path).create(&PostParams::default(), body);
+        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
+    }
+
+    /// The lower pod made for exactly this upper pod; `None` when there is none.
+    async fn find(&self, id: &PodId) -> Result<Option<Pod>, PodError> {
+        let found = self.api(id).get_opt(&id.name).await.map_err(|error| answer::pod_error(&error))?;
+        Ok(found.filter(|object| self.id_of(object).is_some_and(|found| found.uid == id.uid)))
+    }
+
+    /// A pod of the name exists: it is this one (an answer was lost, or we were restarted), one that is to go first, or
+    /// none of our business.
+    async fn already_there(&self, id: &PodId) -> Result<ProviderPod, PodError> {
+        let found = self.api(id).get_opt(&id.name).await.map_err(|error| answer::pod_error(&error))?;
+        let Some(object) = found else {
+            return Err(PodError::Unavailable(format!("lower pod {}/{} has just gone", id.namespace, id.name)));
+        };
+        match self.id_of(&object) {
+            Some(found) if found.uid == id.uid => self.take(&object),
+            Some(found) => Err(PodError::NameTaken(format!(
+                "waiting for the end of the lower pod that runs an earlier pod of this name (UID {})",
+                found.uid
+            ))),
+            None => Err(PodError::Refused(Refused {
+                reason: "LowerNameConflict",
+                message: format!(
+                    "the lower cluster has a pod {}/{} that node {} did not make; it is left alone. Rename one of them",
+                    id.namespace, id.name, self.link.virtual_node
+                ),
+            })),
+        }
+    }
+
+    /// Which upper pod a lower pod of ours was made for.
+    pub(super) fn id_of(&self, object: &Pod) -> Option<PodId> {
+        let view = object.view.as_ref().ok().filter(|view| self.owns(view))?;
+        view.owner.as_ref()?.id.clone()
+    }
+
+    /// Remembers a lower pod of ours and translates it for the way up.
+    fn take(&self, object: &Pod) -> Result<ProviderPod, PodError> {
+        let unreadable = || PodError::Unavailable("the lower API server sent a pod that cannot be read".to_owned());
+        let id = self.id_of(object).ok_or_else(unreadable)?;
+        let view = object.view.as_ref().map_err(|_| unreadable())?;
+        self.translate(id, view, &object.raw)
+    }
+
+    /// The provider's account of a lower pod.
+    pub(super) fn translate(&self, id: PodId, view: &LowerPodView, raw: &RawValue) -> Result<ProviderPod, PodError> {
+        let lower: Value = parse(raw)?;
+        let foreign = pod::foreign_containers(&lower);
+        let shown =
+            StatusView { host_ip: &self.host_ip, show_pod_ips: self.show_pod_ips, foreign_containers: &foreign };
+        self.ours().insert(id.uid.clone(), Ours { uid: view.uid.clone(), reported: view.reported });
+        Ok(ProviderPod {
+            id,
+            version: view.version,
+            applied: view.owner.as_ref().and_then(|owner| owner.applied),
+            ending_by: view.ending_by,
+            status: pod::upper_status(&lower["status"], &shown),
+            warning: None,
+        })
+    }
+}
+
+fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, PodError> {
+    serde_json::from_str(raw.get()).map_err(|error| PodError::Unavailable(format!("lower pod cannot be read: {error}")))
+}
+
+fn refused(refusal: Refusal) -> PodError {
+    PodError::Refused(Refused { reason: refusal.reason(), message: refusal.to_string() })
+}
+
+fn dropped(fields: &[String]) -> Option<Refused> {
+    (!fields.is_empty()).then(|| Refused {
+        reason: "FieldsDropped",
+        message: format!("these fields have no meaning in the lower cluster and were dropped: {}", fields.join(", ")),
+    })
+}

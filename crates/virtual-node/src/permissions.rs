@@ -1,0 +1,42 @@
+//! What this service may have to do in either cluster, checked at the start and granted by the chart.
+
+use tensile_runtime::clients::Permission;
+
+const COORDINATION: &str = "coordination.k8s.io";
+const EVENTS: &str = "events.k8s.io";
+
+/// In the upper cluster.
+pub const UPPER: &[Permission] = &[
+    Permission::core("list", "pods"),
+    Permission::core("watch", "pods"),
+    Permission::core("get", "pods"),
+    Permission::core("delete", "pods"),
+    Permission::core("patch", "pods/status"),
+    Permission::core("create", "nodes"),
+    Permission::core("get", "nodes"),
+    Permission::core("list", "nodes"),
+    Permission::core("watch", "nodes"),
+    Permission::core("patch", "nodes"),
+    Permission::core("patch", "nodes/status"),
+    Permission { verb: "create", group: EVENTS, resource: "events", namespace: None },
+    Permission { verb: "patch", group: EVENTS, resource: "events", namespace: None },
+    Permission { verb: "create", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
+    Permission { verb: "get", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
+    Permission { verb: "update", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
+];
+
+/// In the lower cluster.
+pub const LOWER: &[Permission] = &[
+    Permission::core("list", "pods"),
+    Permission::core("watch", "pods"),
+    Permission::core("get", "pods"),
+    Permission::core("create", "pods"),
+    Permission::core("patch", "pods"),
+    Permission::core("delete", "pods"),
+    Permission::core("patch", "pods/resize"),
+    Permission::core("patch", "pods/ephemeralcontainers"),
+    Permission::core("list", "nodes"),
+    Permission::core("watch", "nodes"),
+    Permission::core("create", "namespaces"),
+    Permission::core("get", "serviceaccounts"),
+];
