@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, Config};
+use tensile_testkit::fault_proxy::{FaultProxy, Upstream};
 
 use crate::binaries::Kubernetes;
 use crate::folder::Folder;
@@ -99,6 +100,17 @@ impl Cluster {
         let ca = server.starts_with("https:").then_some(ca.as_str());
         kubeconfig::write(&path, &kubeconfig(&self.name, &server, ca, user))?;
         Ok(path)
+    }
+
+    /// A proxy in front of the API server that has the administrator's rights and misbehaves on command.
+    pub async fn fault_proxy(&self) -> anyhow::Result<FaultProxy> {
+        let upstream = Upstream {
+            port: self.server.number(),
+            ca: self.authority.identity().certificate,
+            certificate: self.admin.certificate.clone(),
+            key: self.admin.key.clone(),
+        };
+        FaultProxy::start(&upstream).await.context("cannot start a fault proxy")
     }
 
     /// Runs kubectl as the administrator; an error shows what it wrote to standard error.
