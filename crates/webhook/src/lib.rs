@@ -1,1 +1,1 @@
-//! webhook
+//! Admission: what only lower nodes can satisfy moves into the stash.

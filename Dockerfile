@@ -1,0 +1,37 @@
+# Images of the services: one static binary each, nothing else, not root.
+#
+#   docker build --target virtual-node .            compiles here
+#   docker build --target virtual-node-prebuilt .   takes dist/virtual-node; pulls nothing
+
+ARG RUST_VERSION=1.95.0
+
+FROM --platform=$BUILDPLATFORM rust:${RUST_VERSION}-slim-bookworm AS build
+ARG TARGETARCH
+WORKDIR /src
+# musl, so that the binary is static; the C parts of the crypto provider need its compiler.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends musl-tools gcc-aarch64-linux-gnu gcc-x86-64-linux-gnu \
+ && rm -rf /var/lib/apt/lists/*
+COPY . .
+RUN case "$TARGETARCH" in amd64) arch=x86_64 ;; arm64) arch=aarch64 ;; *) echo "no build for $TARGETARCH" >&2; exit 1 ;; esac \
+ && target="$arch-unknown-linux-musl" \
+ && rustup target add "$target" \
+ && export "CC_$(echo "$target" | tr - _)=$arch-linux-gnu-gcc" \
+ && export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
+ && export CARGO_PROFILE_RELEASE_STRIP=symbols \
+ && cargo build --release --locked --target "$target" -p virtual-node \
+ && mkdir dist && cp "target/$target/release/virtual-node" dist/
+
+FROM scratch AS service
+LABEL org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.title="Tensile"
+# A number, so that runAsNonRoot can be checked; 65532 is the customary nonroot.
+USER 65532:65532
+
+FROM service AS virtual-node
+COPY --from=build /src/dist/virtual-node /virtual-node
+ENTRYPOINT ["/virtual-node"]
+
+FROM service AS virtual-node-prebuilt
+COPY dist/virtual-node /virtual-node
+ENTRYPOINT ["/virtual-node"]
