@@ -238,6 +238,18 @@ fn ephemeral_containers_are_added_once_and_translated_like_all_others() {
     );
     assert_eq!(made.dropped, ["spec.ephemeralContainers[debug].fooBar"]);
     assert_eq!(foreign_containers(&lower), ["mesh"]);
+
+    let mut lower = lower;
+    lower["spec"]["ephemeralContainers"].as_array_mut().unwrap().push(json!({"name": "below", "image": "b"}));
+    assert_eq!(foreign_containers(&lower), ["mesh", "below"]);
+}
+
+#[test]
+fn an_image_that_the_lower_pod_has_already_is_not_sent_again() {
+    let mut lower = admitted(&upper());
+    set(&mut lower, "/spec/containers/0/image", json!("web:2"));
+    let made = update(&upper_with("/spec/containers/0/image", json!("web:2")), &lower, &link(), 8).unwrap();
+    assert_eq!(without_notes(&made), [LowerPatch::Pod(json!({"metadata": {"uid": "lower-uid"}, "spec": {}}))]);
 }
 
 #[test]
@@ -255,7 +267,8 @@ fn an_edited_stash_is_an_error_after_everything_else_went_down() {
 
 #[test]
 fn constraints_that_no_longer_fit_the_virtual_node_hold_up_nothing() {
-    let bound = upper_with("/spec/nodeSelector", json!({"clusterID": "east"}));
+    let mut bound = upper_with("/spec/nodeSelector", json!({"clusterID": "east"}));
+    set(&mut bound, "/spec/tolerations", json!([{"key": "gpu", "operator": "Exists"}]));
     let mut lower = admitted(&bound);
     let mut changed = bound.clone();
     set(&mut changed, "/metadata/labels/app", json!("web2"));
@@ -265,6 +278,8 @@ fn constraints_that_no_longer_fit_the_virtual_node_hold_up_nothing() {
     apply(&mut lower, &made);
     assert_eq!(lower["metadata"]["labels"]["app"], "web2");
     assert_eq!(update(&changed, &lower, &moved, 8).unwrap(), Update::default());
+    // Back in its place, the pod's old toleration is not mistaken for a new one: admission below took it away.
+    assert_eq!(update(&changed, &lower, &link(), 8).unwrap(), Update::default());
 }
 
 #[test]

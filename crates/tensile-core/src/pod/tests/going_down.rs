@@ -224,6 +224,10 @@ fn what_a_container_learns_about_its_pod_is_true_upstairs() {
         let lower = down(&upper_with("/spec/containers/0/env", json!([from]))).pod;
         assert_eq!(lower["spec"]["containers"][0]["env"], json!([below]), "{from}");
     }
+    let mut nobody = upper_with("/spec/containers/0/env", json!([reference("spec.serviceAccountName")]));
+    nobody["spec"].as_object_mut().unwrap().remove("serviceAccountName");
+    assert_eq!(down(&nobody).pod["spec"]["containers"][0]["env"], json!([{"name": "V", "value": "default"}]));
+
     let volume = json!({"name": "info", "downwardAPI": {"items": [
         {"path": "uid", "fieldRef": {"fieldPath": "metadata.uid"}}, {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}});
     let lower = down(&upper_with("/spec/volumes", json!([volume]))).pod;

@@ -60,6 +60,13 @@ fn addresses_that_cannot_be_reached_are_not_shown() {
     assert_eq!(status["containerStatuses"].as_array().unwrap().len(), 2);
 }
 
+#[test]
+fn a_pod_that_no_lower_kubelet_has_taken_in_has_no_host_yet() {
+    let view = StatusView { host_ip: "10.0.0.1", show_pod_ips: true, foreign_containers: &[] };
+    let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]});
+    assert_eq!(upper_status(&unscheduled, &view), json!({"phase": "Pending", "conditions": []}));
+}
+
 fn running(policy: &str) -> (Value, Value) {
     let mut pod = upper();
     pod["spec"]["restartPolicy"] = json!(policy);
@@ -109,6 +116,12 @@ fn a_pod_nothing_was_seen_of_has_a_status_for_every_container() {
         assert_eq!(status[list][0]["state"]["terminated"]["exitCode"], 137, "{list}");
         assert_eq!(status[list][0]["imageID"], "");
     }
+}
+
+#[test]
+fn a_pod_without_containers_cannot_have_succeeded() {
+    let status = gone_status(None, &json!({"spec": {"restartPolicy": "Never"}}), "LowerPodDeleted", "", NOW);
+    assert_eq!(status["phase"], "Failed");
 }
 
 #[test]
