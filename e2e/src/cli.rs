@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use futures::future;
 
-use crate::binaries;
 use crate::cluster::Cluster;
 use crate::kwok::NodeShape;
+use crate::{accept, binaries, demo};
 
 /// Real Kubernetes clusters on this machine, from a few binaries that are built once with Go.
 #[derive(Debug, Parser)]
@@ -21,6 +21,14 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Shows pods of an upper cluster run in two lower ones, and stays until Ctrl-C.
+    Demo {
+        /// Ends when everything was seen; fails when something was not.
+        #[arg(long)]
+        once: bool,
+    },
+    /// Runs all tests; the last line says how many passed, failed and were skipped.
+    Accept,
     /// Finds or builds the real binaries that everything else needs.
     Binaries {
         /// Kubernetes versions, such as 1.36.3 or 1.36 [default: all supported].
@@ -60,6 +68,8 @@ pub fn run() -> ExitCode {
 
 async fn act(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Demo { once } => demo::run(once).await?,
+        Command::Accept => return accept::run().await,
         Command::Binaries { versions } => {
             let asked: Vec<&str> = versions.iter().map(String::as_str).collect();
             binaries::everything(if asked.is_empty() { binaries::SUPPORTED } else { &asked }).await?;

@@ -1,9 +1,12 @@
-//! The clusters that most suites use: one upper, two lower ones with simulated nodes, started once per test binary.
+//! The clusters that most suites use: one upper, one or two lower ones with simulated nodes, started once per test
+//! binary.
 
 use tokio::sync::OnceCell;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Builder, Cluster};
 use crate::kwok::NodeShape;
+use crate::link::Link;
+use crate::pods::Pods;
 
 /// One upper and two lower clusters.
 pub struct Fixture {
@@ -33,6 +36,43 @@ impl Fixture {
     /// Runs `test` in a fresh namespace upstairs ([`crate::namespace::within`]).
     pub async fn within<T>(&self, name: &str, test: impl AsyncFnOnce(&str) -> anyhow::Result<T>) -> anyhow::Result<T> {
         crate::namespace::within(name, &self.upper, &self.lowers.each_ref(), test).await
+    }
+}
+
+/// One upper and one lower cluster, with a virtual node between them.
+pub struct Pair {
+    /// Where users create pods.
+    pub upper: Cluster,
+    /// Where they run; it has simulated nodes.
+    pub lower: Cluster,
+    /// The virtual node.
+    pub link: Link,
+}
+
+impl Pair {
+    /// Starts all three; the virtual node is called `link`.
+    pub async fn start(upper: Builder, lower: Builder) -> anyhow::Result<Self> {
+        let lower = async {
+            let lower = lower.start().await?;
+            lower.kwok_nodes(NodeShape { count: NODES, ..NodeShape::default() }).await?;
+            anyhow::Ok(lower)
+        };
+        let (upper, lower) = tokio::try_join!(upper.start(), lower)?;
+        let link = Link::start(&upper, &lower, "link").await?;
+        Ok(Self { upper, lower, link })
+    }
+
+    /// Runs `test` in a fresh namespace upstairs ([`crate::namespace::within`]), with the pods of that namespace above
+    /// and below.
+    pub async fn within<T>(
+        &self,
+        name: &str,
+        test: impl AsyncFnOnce(&Pods, &Pods) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        crate::namespace::within(name, &self.upper, &[&self.lower], async |namespace| {
+            test(&Pods::of(&self.upper, namespace), &Pods::of(&self.lower, namespace)).await
+        })
+        .await
     }
 }
 

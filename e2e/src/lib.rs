@@ -3,22 +3,29 @@
 //! [`cluster::Cluster`] starts the unmodified control plane of Kubernetes in a few seconds; [`kwok`] adds nodes.
 //! Whatever is started ends with this process, however it ends ([`reaper`]).
 
+mod accept;
 pub mod binaries;
+mod cargo;
 pub mod cli;
 pub mod cluster;
+mod demo;
 pub mod fixture;
 pub mod folder;
 pub mod kubeconfig;
 pub mod kwok;
+pub mod link;
 pub mod logs;
 pub mod namespace;
 pub mod pki;
+pub mod pods;
 pub mod port;
 pub mod process;
 mod reaper;
 pub mod run;
 pub mod service;
+pub mod timeline;
 pub mod usage;
+pub mod virtual_node;
 pub mod wait;
 
 pub use run::run;

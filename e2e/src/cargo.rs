@@ -1,0 +1,33 @@
+//! Cargo, to build what a command is about to run.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context as _, ensure};
+use tokio::process::Command;
+
+/// Cargo in the workspace, in the profile that this program was built in.
+pub(crate) fn command(subcommand: &str) -> Command {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(workspace()).arg(subcommand).arg("--locked").stdin(Stdio::null()).kill_on_drop(true);
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    command
+}
+
+/// Builds the services, so that they lie beside this program.
+pub(crate) async fn build_services() -> anyhow::Result<()> {
+    // Without this very program: it runs.
+    let status = command("build").args(["--workspace", "--exclude", "e2e", "--bins"]).status().await;
+    let status = status.context("cannot start cargo")?;
+    ensure!(status.success(), "cargo build: {status}");
+    Ok(())
+}
+
+fn workspace() -> PathBuf {
+    // Where this crate was compiled: the commands are run by cargo, from a checkout.
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+}
