@@ -9,7 +9,7 @@ use futures::future;
 
 use crate::cluster::Cluster;
 use crate::kwok::NodeShape;
-use crate::{accept, binaries, demo};
+use crate::{accept, bench, binaries, demo};
 
 /// Real Kubernetes clusters on this machine, from a few binaries that are built once with Go.
 #[derive(Debug, Parser)]
@@ -29,6 +29,8 @@ enum Command {
     },
     /// Runs all tests; the last line says how many passed, failed and were skipped.
     Accept,
+    /// Measures pods through a virtual node against pods created directly; build in release.
+    Bench(bench::Settings),
     /// Finds or builds the real binaries that everything else needs.
     Binaries {
         /// Kubernetes versions, such as 1.36.3 or 1.36 [default: all supported].
@@ -69,6 +71,7 @@ pub fn run() -> ExitCode {
 async fn act(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Demo { once } => demo::run(once).await?,
+        Command::Bench(settings) => bench::run(settings).await?,
         Command::Accept => return accept::run().await,
         Command::Binaries { versions } => {
             let asked: Vec<&str> = versions.iter().map(String::as_str).collect();

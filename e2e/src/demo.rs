@@ -207,7 +207,6 @@ fn deployment() -> anyhow::Result<Deployment> {
                         "image": "example.org/web:1",
                         "resources": { "requests": { "cpu": "1", "memory": "1Gi" } },
                     }],
-                    "nodeSelector": { names::NODE_TYPE: names::VIRTUAL_KUBELET },
                     "tolerations": [{ "key": names::PROVIDER_TAINT, "operator": "Exists" }],
                     "topologySpreadConstraints": [{
                         "maxSkew": 1,

@@ -4,6 +4,7 @@
 //! Whatever is started ends with this process, however it ends ([`reaper`]).
 
 mod accept;
+mod bench;
 pub mod binaries;
 mod cargo;
 pub mod cli;

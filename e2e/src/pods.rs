@@ -62,9 +62,9 @@ impl Pods {
         self.api.list(&ListParams::default()).await?.items.into_iter().map(json_of).collect()
     }
 
-    /// Merges `change` into the pod (RFC 7386).
+    /// Changes the pod by a strategic merge patch, in which containers are merged by their name.
     pub async fn merge(&self, name: &str, change: Value) -> anyhow::Result<Value> {
-        let merged = self.api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        let merged = self.api.patch(name, &PatchParams::default(), &Patch::Strategic(change)).await;
         json_of(merged.with_context(|| self.about("cannot change", name))?)
     }
 

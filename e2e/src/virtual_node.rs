@@ -124,7 +124,7 @@ impl VirtualNode {
         format!("http://127.0.0.1:{}", self.admin.number())
     }
 
-    /// Waits until the node is Ready upstairs and shows capacity; fails at once if the service ended.
+    /// Waits until the node is Ready upstairs, shows capacity and takes pods; fails at once if the service ended.
     pub async fn ready(&mut self) -> anyhow::Result<Node> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         wait::eventually(READY, &format!("virtual node {} is Ready", self.name), async || {
@@ -136,6 +136,9 @@ impl VirtualNode {
             let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
             let ready = ready.context("it has no condition Ready")?;
             ensure!(ready.status == "True", "Ready is {}: {}", ready.status, ready.message.as_deref().unwrap_or("?"));
+            let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+            let taints: Vec<&str> = taints.map(|taint| taint.key.as_str()).collect();
+            ensure!(!taints.iter().any(|key| key.starts_with("node.kubernetes.io/")), "it still has taints {taints:?}");
             ensure!(status.allocatable.as_ref().is_some_and(|amounts| !amounts.is_empty()), "it has no capacity");
             Ok(Ok(node))
         })

@@ -101,6 +101,8 @@ impl Settings<'_> {
         let audit = [
             format!("--audit-policy-file={}", self.file(AUDIT_POLICY)),
             format!("--audit-log-path={}", self.file(AUDIT_LOG)),
+            // Megabytes: never rotated.
+            "--audit-log-maxsize=100000".to_owned(),
         ];
         self.launch(Component::ApiServer, &self.kubernetes.apiserver)
             .args([

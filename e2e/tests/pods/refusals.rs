@@ -212,7 +212,7 @@ fn a_right_that_is_taken_away_below_is_told_and_the_pod_runs_when_it_is_back() -
         let pair = pair().await?;
         let roles: Api<ClusterRole> = Api::all(pair.lower.client());
         let bindings: Api<ClusterRoleBinding> = Api::all(pair.lower.client());
-        let rules = |pods: &[&str]| {
+        let allowed = |pods: &[&str]| {
             json!([
                 { "apiGroups": [""], "resources": ["pods"], "verbs": pods },
                 { "apiGroups": [""], "resources": ["pods/resize", "pods/ephemeralcontainers"], "verbs": ["patch"] },
@@ -223,7 +223,7 @@ fn a_right_that_is_taken_away_below_is_told_and_the_pod_runs_when_it_is_back() -
         };
         let all = ["get", "list", "watch", "create", "patch", "delete"];
         let group = "rbac.authorization.k8s.io";
-        make(&roles, json!({ "metadata": { "name": "poor" }, "rules": rules(&all) })).await?;
+        make(&roles, json!({ "metadata": { "name": "poor" }, "rules": allowed(&all) })).await?;
         let binding = json!({
             "metadata": { "name": "poor" },
             "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": "poor" },
@@ -235,7 +235,7 @@ fn a_right_that_is_taken_away_below_is_told_and_the_pod_runs_when_it_is_back() -
         let link = Link::builder(&pair.upper, &pair.lower, "poor").lower_kubeconfig(&kubeconfig).start().await?;
 
         let may = async |verbs: &[&str]| {
-            let patch = Patch::Merge(json!({ "rules": rules(verbs) }));
+            let patch = Patch::Merge(json!({ "rules": allowed(verbs) }));
             roles.patch("poor", &PatchParams::default(), &patch).await
         };
         pair.within("poor", async |above, below| {
