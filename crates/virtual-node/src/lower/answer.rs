@@ -26,7 +26,8 @@ fn reason(status: &Status) -> &'static str {
     let says = |words: &str| status.message.contains(words);
     match status.code {
         403 if says("exceeded quota") => "LowerQuotaExceeded",
-        400 | 403 if says("admission webhook") || says("denied the request") => "LowerAdmissionDenied",
+        // A webhook, or a ValidatingAdmissionPolicy; either chooses the code.
+        _ if says("denied the request") || says(" denied request: ") => "LowerAdmissionDenied",
         403 => "LowerForbidden",
         400 | 422 => "LowerInvalid",
         _ => "LowerRejected",
@@ -57,6 +58,7 @@ mod tests {
         for (code, message, expected) in [
             (403, "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1", "LowerQuotaExceeded"),
             (400, "admission webhook \"w\" denied the request: no", "LowerAdmissionDenied"),
+            (422, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", "LowerAdmissionDenied"),
             (403, "pods is forbidden: User \"x\" cannot create resource", "LowerForbidden"),
             (422, "Pod \"a\" is invalid: spec", "LowerInvalid"),
             (405, "nope", "LowerRejected"),
