@@ -15,7 +15,7 @@ const DEFAULT_LEVEL: &str = "info";
 pub struct LogArgs {
     /// Least important level that is logged: error, warn, info, debug or trace; directives per module work too, such as
     /// `info,virtual_node=debug` [default: info]
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
     pub log_level: Option<String>,
 
     /// Log more: -v is debug, -vv is trace; --log-level wins
@@ -41,10 +41,8 @@ pub enum LogFormat {
 #[derive(Debug, Error)]
 pub enum TelemetryError {
     /// `--log-level` is neither a level nor a list of directives.
-    #[error("--log-level {given:?} is not a level (error, warn, info, debug, trace) or a list of directives: {source}")]
+    #[error("not a level (error, warn, info, debug, trace) or a list of directives: {source}")]
     Level {
-        /// What was given.
-        given: String,
         /// What is wrong with it.
         source: ParseError,
     },
@@ -69,9 +67,14 @@ impl LogArgs {
     }
 
     fn filter(&self) -> Result<EnvFilter, TelemetryError> {
-        let given = self.directives();
-        EnvFilter::builder().parse(given).map_err(|source| TelemetryError::Level { given: given.to_owned(), source })
+        EnvFilter::builder().parse(self.directives()).map_err(|source| TelemetryError::Level { source })
     }
+}
+
+/// Refuses a level that is none while flags are parsed, when there is no log yet to say it in.
+fn level(text: &str) -> Result<String, String> {
+    let args = LogArgs { log_level: Some(text.to_owned()), ..LogArgs::default() };
+    args.filter().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Installs the process-wide log as `args` say.
@@ -116,8 +119,16 @@ mod tests {
 
     #[test]
     fn a_level_that_is_none_is_refused_by_name() {
-        let error = with_level("loud=very").filter().unwrap_err().to_string();
-        assert!(error.contains("--log-level \"loud=very\" is not a level"), "{error}");
+        #[derive(Debug, clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            log: LogArgs,
+        }
+        let error = <Flags as clap::Parser>::try_parse_from(["service", "--log-level=loud=very"]).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("'loud=very' for '--log-level <LEVEL>': not a level"), "{said}");
+        assert_eq!(error.exit_code(), 2);
+        <Flags as clap::Parser>::try_parse_from(["service", "--log-level=fatal"]).unwrap();
     }
 
     #[test]

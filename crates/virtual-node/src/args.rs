@@ -22,7 +22,7 @@ pub use accepted::Accepted;
 /// cluster. A flag may also stand in the settings file; what is typed wins over the file, the file over the
 /// environment, the environment over the default.
 ///
-/// Exit codes: 0 ended by a signal and drained, 1 failed while running, 2 a flag, file or permission is wrong.
+/// Exit codes: 0 ended by a signal and drained, 1 could not start or failed while running, 2 a flag or setting is wrong.
 #[derive(Debug, Clone, Default, Parser)]
 #[command(name = "virtual-node", version, max_term_width = 100)]
 #[allow(clippy::doc_markdown, reason = "these texts are the help page, which knows no markdown")]
@@ -107,11 +107,12 @@ pub struct Args {
     #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
     pub ignore_selector_keys: Option<Vec<String>>,
 
-    /// Object controllers that run, as NAME,... of PVControllers and ServiceControllers; empty for none [default: both]
+    /// Object controllers that run, as NAME,... of PVControllers and ServiceControllers; empty for none; not in effect
+    /// yet [default: both]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = PODS)]
     pub enable_controllers: Option<Vec<String>>,
 
-    /// Give pods below the service account that they have above [default: true]
+    /// Give pods below the service account that they have above; not in effect yet [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = boolean, help_heading = PODS)]
     pub enable_serviceaccount: Option<bool>,
@@ -148,19 +149,19 @@ pub struct Args {
     #[arg(long, value_name = "IP", help_heading = KUBELET)]
     pub node_external_ip: Option<String>,
 
-    /// Port of the kubelet API [env: KUBELET_PORT] [default: 10250]
+    /// Port of the kubelet API; not served yet [env: KUBELET_PORT] [default: 10250]
     #[arg(long, value_name = "PORT", help_heading = KUBELET)]
     pub kubelet_port: Option<u16>,
 
-    /// Certificate of the kubelet API (PEM) [env: APISERVER_CERT_LOCATION]
+    /// Certificate of the kubelet API (PEM); not served yet [env: APISERVER_CERT_LOCATION]
     #[arg(long, value_name = "FILE", help_heading = KUBELET)]
     pub tls_cert_file: Option<PathBuf>,
 
-    /// Private key of the kubelet API (PEM) [env: APISERVER_KEY_LOCATION]
+    /// Private key of the kubelet API (PEM); not served yet [env: APISERVER_KEY_LOCATION]
     #[arg(long, value_name = "FILE", help_heading = KUBELET)]
     pub tls_private_key_file: Option<PathBuf>,
 
-    /// CA of the clients of the kubelet API (PEM) [env: APISERVER_CA_CERT_LOCATION]
+    /// CA of the clients of the kubelet API (PEM); not served yet [env: APISERVER_CA_CERT_LOCATION]
     #[arg(long, visible_alias = "client-verify-ca", value_name = "FILE", help_heading = KUBELET)]
     pub client_ca_file: Option<PathBuf>,
 

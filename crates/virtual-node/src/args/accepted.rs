@@ -56,14 +56,18 @@ pub struct Accepted {
 
 impl Args for Accepted {
     fn augment_args(command: Command) -> Command {
-        WITHOUT_EFFECT.iter().chain(REFUSED).fold(command, |command, &(name, shape, instead)| {
+        let harmless = |shape| if shape == Shape::Switch { "Only false: " } else { "Only empty: " };
+        let without_effect = WITHOUT_EFFECT.iter().map(|&(name, shape, instead)| (name, shape, capitalized(instead)));
+        let refused =
+            REFUSED.iter().map(|&(name, shape, reason)| (name, shape, format!("{}{reason}", harmless(shape))));
+        without_effect.chain(refused).fold(command, |command, (name, shape, help)| {
             let arg = Arg::new(name)
                 .long(name)
                 .action(ArgAction::Set)
                 .value_name(if shape == Shape::Switch { "BOOL" } else { "VALUE" })
                 .help_heading("Accepted from tensile-kube, without effect")
                 .hide_short_help(true)
-                .help(capitalized(instead));
+                .help(help);
             command.arg(match shape {
                 Shape::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
                 Shape::Value => arg.allow_hyphen_values(true),
