@@ -18,6 +18,7 @@ fn lower_status() -> Value {
             {"type": "Ready", "status": "True", "observedGeneration": 4, "lastTransitionTime": "2026-03-01T11:00:05Z"},
             {"type": "example.com/Gate", "status": "True"},
             {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "wait"},
+            {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"},
         ],
         "containerStatuses": [
             {"name": "main", "ready": true, "restartCount": 3, "state": {"running": {"startedAt": "2026-03-01T11:00:04Z"}},
@@ -40,6 +41,7 @@ fn the_upper_status_is_the_kubelets_part_of_the_lower_one() {
             "conditions": [
                 {"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T11:00:05Z"},
                 {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "wait"},
+                {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"},
             ],
             "containerStatuses": [
                 {"name": "main", "ready": true, "restartCount": 3, "state": {"running": {"startedAt": "2026-03-01T11:00:04Z"}},
@@ -76,6 +78,7 @@ fn running(policy: &str) -> (Value, Value) {
             {"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T11:00:05Z"},
             {"type": "ContainersReady", "status": "False", "lastTransitionTime": "2026-03-01T11:30:00Z"},
             {"type": "PodScheduled", "status": "True"},
+            {"type": "Initialized", "status": "True"},
             {"type": "PodResizeInProgress", "status": "True"},
             {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
         ],
@@ -94,6 +97,7 @@ fn a_vanished_pod_that_was_running_has_failed_for_the_reason() {
         json!({
             "phase": "Failed", "reason": "LowerPodDeleted", "message": "deleted below", "podIP": "10.1.0.9",
             "conditions": [
+                {"type": "Initialized", "status": "True"},
                 {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
                 {"type": "Ready", "status": "False", "reason": "PodFailed", "lastTransitionTime": NOW},
                 {"type": "ContainersReady", "status": "False", "reason": "PodFailed", "lastTransitionTime": "2026-03-01T11:30:00Z"},
