@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::names;
-use crate::placement::raw::{self, Malformed};
+use crate::placement::raw::{self, Malformed, Path};
 
 /// What is stashed of a pod's placement. See the module's page for the format.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -71,22 +71,18 @@ impl Stash {
     pub fn decode(text: &str) -> Result<Self, StashError> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| StashError::NotJson { reason: error.to_string() })?;
-        let Value::Object(mut members) = value else {
-            return Err(Malformed::new("the value", "an object").into());
-        };
-        let stash = Self {
-            node_selector: raw::strings(
-                &raw::take_object(&mut members, "nodeSelector", "")?.unwrap_or_default(),
-                "nodeSelector",
-            )?,
-            affinity: raw::take_object(&mut members, "affinity", "")?.map(Value::Object),
+        let root = Path::Root("");
+        let mut members = raw::into_object(value, Path::Root("the value"))?;
+        let selector = raw::take_object(&mut members, "nodeSelector", root)?.unwrap_or_default();
+        Ok(Self {
+            node_selector: raw::strings(selector, root.member("nodeSelector"))?,
+            affinity: raw::take_object(&mut members, "affinity", root)?.map(Value::Object),
             tolerations: objects(&mut members, "tolerations")?,
             required_terms: objects(&mut members, "requiredTerms")?,
             preferred_terms: objects(&mut members, "preferredTerms")?,
             topology_spread: objects(&mut members, "topologySpreadConstraints")?,
             other: members.into_iter().collect(),
-        };
-        Ok(stash)
+        })
     }
 
     /// The annotation's value: compact JSON, the same bytes for the same stash.
@@ -94,7 +90,7 @@ impl Stash {
         let mut members: Map<String, Value> = self.other.clone().into_iter().collect();
         let selector =
             self.node_selector.iter().map(|(key, value)| (key.clone(), Value::from(value.clone()))).collect();
-        members.insert("nodeSelector".to_owned(), Value::Object(selector));
+        raw::set_object(&mut members, "nodeSelector", selector);
         if let Some(affinity) = &self.affinity {
             members.insert("affinity".to_owned(), affinity.clone());
         }
@@ -104,7 +100,7 @@ impl Stash {
             ("preferredTerms", &self.preferred_terms),
             ("topologySpreadConstraints", &self.topology_spread),
         ] {
-            members.insert(name.to_owned(), Value::Array(list.clone()));
+            raw::set_list(&mut members, name, list.clone());
         }
         go_json::encode(&members)
     }
@@ -115,15 +111,16 @@ impl Stash {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
             Some(Value::String(text)) => Self::decode(text).map(Some),
-            Some(_) => Err(Malformed::new("the value", "a string").into()),
+            Some(_) => Err(Path::Root("the value").must_be("a string").into()),
         }
     }
 }
 
 fn objects(members: &mut Map<String, Value>, name: &str) -> Result<Vec<Value>, Malformed> {
-    let list = raw::take_list(members, name, "")?;
+    let root = Path::Root("");
+    let list = raw::take_list(members, name, root)?;
     match list.iter().position(|item| !item.is_object()) {
-        Some(index) => Err(Malformed::new(format!("{name}[{index}]"), "an object")),
+        Some(index) => Err(root.member(name).item(index).must_be("an object")),
         None => Ok(list),
     }
 }

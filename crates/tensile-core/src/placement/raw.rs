@@ -1,6 +1,7 @@
 //! Reading raw JSON with the path of what is wrong, so that fields this build does not know survive.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Map, Value};
 
@@ -14,46 +15,78 @@ pub struct Malformed {
     pub expected: &'static str,
 }
 
-impl Malformed {
-    pub(crate) fn new(path: impl Into<String>, expected: &'static str) -> Self {
-        Self { path: path.into(), expected }
+/// The way to a value, put into words only when something is wrong there.
+#[derive(Clone, Copy)]
+pub(crate) enum Path<'a> {
+    /// From here.
+    Root(&'a str),
+    /// A member of an object.
+    Member(&'a Path<'a>, &'a str),
+    /// An element of a list.
+    Item(&'a Path<'a>, usize),
+}
+
+impl<'a> Path<'a> {
+    pub(crate) fn member(&'a self, name: &'a str) -> Self {
+        Self::Member(self, name)
+    }
+
+    pub(crate) fn item(&'a self, index: usize) -> Self {
+        Self::Item(self, index)
+    }
+
+    pub(crate) fn must_be(&self, expected: &'static str) -> Malformed {
+        Malformed { path: self.to_string(), expected }
     }
 }
 
-/// `name` as seen from `at`; either may be empty.
-pub(crate) fn path(at: &str, name: &str) -> String {
-    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root(name) | Self::Member(Path::Root(""), name) => f.write_str(name),
+            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
 }
 
 /// The value as an object.
-pub(crate) fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, Malformed> {
-    value.as_object().ok_or_else(|| Malformed::new(at, "an object"))
+pub(crate) fn object<'v>(value: &'v Value, at: Path<'_>) -> Result<&'v Map<String, Value>, Malformed> {
+    value.as_object().ok_or_else(|| at.must_be("an object"))
+}
+
+/// The value as an object of one's own.
+pub(crate) fn into_object(value: Value, at: Path<'_>) -> Result<Map<String, Value>, Malformed> {
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(at.must_be("an object")),
+    }
 }
 
 /// The elements of member `name`; none if it is absent or `null`.
-pub(crate) fn list<'a>(map: &'a Map<String, Value>, name: &str, at: &str) -> Result<&'a [Value], Malformed> {
+pub(crate) fn list<'v>(map: &'v Map<String, Value>, name: &str, at: Path<'_>) -> Result<&'v [Value], Malformed> {
     match map.get(name) {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(items)) => Ok(items),
-        Some(_) => Err(Malformed::new(path(at, name), "a list")),
+        Some(_) => Err(at.member(name).must_be("a list")),
     }
 }
 
 /// The text of member `name`; empty if it is absent or `null`, as Go reads it.
-pub(crate) fn text<'a>(map: &'a Map<String, Value>, name: &str, at: &str) -> Result<&'a str, Malformed> {
+pub(crate) fn text<'v>(map: &'v Map<String, Value>, name: &str, at: Path<'_>) -> Result<&'v str, Malformed> {
     match map.get(name) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
-        Some(_) => Err(Malformed::new(path(at, name), "a string")),
+        Some(_) => Err(at.member(name).must_be("a string")),
     }
 }
 
 /// A map of strings.
-pub(crate) fn strings(map: &Map<String, Value>, at: &str) -> Result<BTreeMap<String, String>, Malformed> {
-    map.iter()
+pub(crate) fn strings(map: Map<String, Value>, at: Path<'_>) -> Result<BTreeMap<String, String>, Malformed> {
+    map.into_iter()
         .map(|(key, value)| match value {
-            Value::String(text) => Ok((key.clone(), text.clone())),
-            _ => Err(Malformed::new(path(at, key), "a string")),
+            Value::String(text) => Ok((key, text)),
+            _ => Err(at.member(&key).must_be("a string")),
         })
         .collect()
 }
@@ -62,21 +95,21 @@ pub(crate) fn strings(map: &Map<String, Value>, at: &str) -> Result<BTreeMap<Str
 pub(crate) fn take_object(
     map: &mut Map<String, Value>,
     name: &str,
-    at: &str,
+    at: Path<'_>,
 ) -> Result<Option<Map<String, Value>>, Malformed> {
     match map.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(object)) => Ok(Some(object)),
-        Some(_) => Err(Malformed::new(path(at, name), "an object")),
+        Some(_) => Err(at.member(name).must_be("an object")),
     }
 }
 
 /// Takes the list `name` out of `map`; empty if it is absent or `null`.
-pub(crate) fn take_list(map: &mut Map<String, Value>, name: &str, at: &str) -> Result<Vec<Value>, Malformed> {
+pub(crate) fn take_list(map: &mut Map<String, Value>, name: &str, at: Path<'_>) -> Result<Vec<Value>, Malformed> {
     match map.remove(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(items)) => Ok(items),
-        Some(_) => Err(Malformed::new(path(at, name), "a list")),
+        Some(_) => Err(at.member(name).must_be("a list")),
     }
 }
 
@@ -95,5 +128,14 @@ pub(crate) fn set_object(map: &mut Map<String, Value>, name: &str, object: Map<S
         map.remove(name);
     } else {
         map.insert(name.to_owned(), Value::Object(object));
+    }
+}
+
+/// Adds the values that are not there already.
+pub(crate) fn extend_new(list: &mut Vec<Value>, values: impl IntoIterator<Item = Value>) {
+    for value in values {
+        if !list.contains(&value) {
+            list.push(value);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::raw::{self, Malformed};
+use super::raw::{self, Malformed, Path};
 use super::selector::Node;
 use super::split::{Split, split};
 use super::{KeptKeys, Placement, PlacementError, node_affinity, topology};
@@ -22,30 +22,31 @@ pub fn restore(
     node_name: &str,
     kept: &KeptKeys,
 ) -> Result<Placement, PlacementError> {
-    let Split { upper, stash } = split(pod, kept)?;
+    let Split { upper, mut stash } = split(pod, kept)?;
     let node = Node { name: node_name, labels: node_labels };
     let wrong_node = |reason| PlacementError::WrongVirtualNode { node: node_name.to_owned(), reason };
-    if let Some(reason) = node_selector_excludes(&upper, node)? {
+    if let Some(reason) = node_selector_excludes(upper.node_selector, node)? {
         return Err(wrong_node(reason));
     }
 
-    let upper_affinity = members(upper.affinity);
-    let mut affinity = members(stash.affinity.clone());
-    let upper_node_affinity = members(upper_affinity.get("nodeAffinity").cloned());
-    let mut lower_node_affinity = raw::take_object(&mut affinity, "nodeAffinity", "affinity")?.unwrap_or_default();
-    if !node_affinity::restore(&upper_node_affinity, &mut lower_node_affinity, &stash, node, kept)? {
+    let mut upper_affinity = members(upper.affinity);
+    let upper_node_affinity = members(upper_affinity.remove("nodeAffinity"));
+    let mut affinity = members(stash.affinity.take());
+    let mut node_affinity = members(affinity.remove("nodeAffinity"));
+    if !node_affinity::restore(&upper_node_affinity, &mut node_affinity, &stash, node, kept)? {
         return Err(wrong_node("none of the terms of its required node affinity matches".to_owned()));
     }
-    raw::set_object(&mut affinity, "nodeAffinity", lower_node_affinity);
+    raw::set_object(&mut affinity, "nodeAffinity", node_affinity);
 
     let Stash { node_selector, tolerations, mut topology_spread, .. } = stash;
     if kept.topology.is_empty() {
-        topology::copy_pod_affinity(&upper_affinity, &mut affinity)?;
-        match upper.topology_spread {
-            None => {}
-            Some(Value::Array(constraints)) => topology_spread.extend(constraints),
-            Some(_) => return Err(Malformed::new("spec.topologySpreadConstraints", "a list").into()),
-        }
+        topology::add_pod_affinity(upper_affinity, &mut affinity)?;
+        let constraints = match upper.topology_spread {
+            None => Vec::new(),
+            Some(Value::Array(constraints)) => constraints,
+            Some(_) => return Err(Path::Root("spec.topologySpreadConstraints").must_be("a list").into()),
+        };
+        raw::extend_new(&mut topology_spread, constraints);
     }
     topology::unmerge_pod_affinity(&mut affinity);
     topology_spread.iter_mut().for_each(topology::unmerge);
@@ -60,11 +61,12 @@ pub fn restore(
     })
 }
 
-fn node_selector_excludes(upper: &Placement, node: Node<'_>) -> Result<Option<String>, Malformed> {
-    let Some(selector) = &upper.node_selector else {
+fn node_selector_excludes(selector: Option<Value>, node: Node<'_>) -> Result<Option<String>, Malformed> {
+    let Some(selector) = selector else {
         return Ok(None);
     };
-    let selector = raw::strings(raw::object(selector, "spec.nodeSelector")?, "spec.nodeSelector")?;
+    let at = Path::Root("spec.nodeSelector");
+    let selector = raw::strings(raw::into_object(selector, at)?, at)?;
     let missed = selector.iter().find(|(key, value)| node.labels.get(*key) != Some(*value));
     Ok(missed.map(|(key, value)| match node.labels.get(key) {
         Some(label) => format!("its nodeSelector requires {key}={value}, the node has {key}={label}"),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::raw::{self, Malformed};
+use super::raw::{self, Malformed, Path};
 
 /// The field by which `matchFields` may select, the only one the API server accepts.
 pub const METADATA_NAME: &str = "metadata.name";
@@ -34,15 +34,15 @@ pub struct Taint {
 
 /// A pod's toleration, as far as filtering reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Toleration {
+pub struct Toleration<'a> {
     /// Empty: any key.
-    pub key: String,
+    pub key: &'a str,
     /// Empty: `Equal`.
-    pub operator: String,
+    pub operator: &'a str,
     /// Compared by `Equal`.
-    pub value: String,
+    pub value: &'a str,
     /// Empty: any effect.
-    pub effect: String,
+    pub effect: &'a str,
 }
 
 /// How a requirement compares.
@@ -66,44 +66,44 @@ pub enum Operator {
 
 /// A `NodeSelectorRequirement`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requirement {
+pub struct Requirement<'a> {
     /// A label's key, or a field's name.
-    pub key: String,
+    pub key: &'a str,
     /// How it compares.
     pub operator: Operator,
     /// What it compares with.
-    pub values: Vec<String>,
+    pub values: Vec<&'a str>,
 }
 
 /// A `NodeSelectorTerm`: all of its requirements hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeSelectorTerm {
+pub struct NodeSelectorTerm<'a> {
     /// Over the node's labels.
-    pub match_expressions: Vec<Requirement>,
+    pub match_expressions: Vec<Requirement<'a>>,
     /// Over the node's fields, that is its name.
-    pub match_fields: Vec<Requirement>,
+    pub match_fields: Vec<Requirement<'a>>,
 }
 
 /// The hard constraints of a pod spec on a node's name, labels and taints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HardConstraints {
+pub struct HardConstraints<'a> {
     /// Labels the node has with just these values.
-    pub node_selector: BTreeMap<String, String>,
+    pub node_selector: Vec<(&'a str, &'a str)>,
     /// One of these terms matches; `None`: nothing is required.
-    pub required: Option<Vec<NodeSelectorTerm>>,
+    pub required: Option<Vec<NodeSelectorTerm<'a>>>,
     /// They cover every `NoSchedule` and `NoExecute` taint.
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Vec<Toleration<'a>>,
 }
 
-impl Requirement {
-    /// Reads a requirement found at path `at`.
-    pub fn read(value: &Value, at: &str) -> Result<Self, Malformed> {
+impl<'a> Requirement<'a> {
+    pub(super) fn read(value: &'a Value, at: Path<'_>) -> Result<Self, Malformed> {
         let map = raw::object(value, at)?;
-        let values = raw::list(map, "values", at)?.iter().enumerate().map(|(index, value)| {
-            value.as_str().map(str::to_owned).ok_or_else(|| Malformed::new(format!("{at}.values[{index}]"), "a string"))
-        });
+        let values = raw::list(map, "values", at)?
+            .iter()
+            .enumerate()
+            .map(|(index, value)| value.as_str().ok_or_else(|| at.member("values").item(index).must_be("a string")));
         Ok(Self {
-            key: raw::text(map, "key", at)?.to_owned(),
+            key: raw::text(map, "key", at)?,
             operator: match raw::text(map, "operator", at)? {
                 "In" => Operator::In,
                 "NotIn" => Operator::NotIn,
@@ -122,10 +122,10 @@ impl Requirement {
         if !self.is_valid_for_labels() {
             return false;
         }
-        let label = labels.get(&self.key);
+        let label = labels.get(self.key).map(String::as_str);
         match self.operator {
-            Operator::In => label.is_some_and(|label| self.values.contains(label)),
-            Operator::NotIn => label.is_none_or(|label| !self.values.contains(label)),
+            Operator::In => label.is_some_and(|label| self.values.contains(&label)),
+            Operator::NotIn => label.is_none_or(|label| !self.values.contains(&label)),
             Operator::Exists => label.is_some(),
             Operator::DoesNotExist => label.is_none(),
             Operator::Gt => self.compare(label).is_some_and(|(label, bound)| label > bound),
@@ -139,13 +139,13 @@ impl Requirement {
         // A field that does not exist reads as empty.
         let field = if self.key == METADATA_NAME { name } else { "" };
         match (self.operator, self.values.as_slice()) {
-            (Operator::In, [value]) => value == field,
-            (Operator::NotIn, [value]) => value != field,
+            (Operator::In, [value]) => *value == field,
+            (Operator::NotIn, [value]) => *value != field,
             _ => false,
         }
     }
 
-    fn compare(&self, label: Option<&String>) -> Option<(i64, i64)> {
+    fn compare(&self, label: Option<&str>) -> Option<(i64, i64)> {
         Some((label?.parse().ok()?, self.values.first()?.parse().ok()?))
     }
 
@@ -156,18 +156,16 @@ impl Requirement {
             Operator::Gt | Operator::Lt => matches!(self.values.as_slice(), [bound] if bound.parse::<i64>().is_ok()),
             Operator::Unknown => false,
         };
-        values_fit && is_label_key(&self.key) && self.values.iter().all(|value| is_label_value(value))
+        values_fit && is_label_key(self.key) && self.values.iter().all(|value| is_label_value(value))
     }
 }
 
-impl NodeSelectorTerm {
-    /// Reads a term found at path `at`; members this version does not know are passed over.
-    pub fn read(value: &Value, at: &str) -> Result<Self, Malformed> {
+impl<'a> NodeSelectorTerm<'a> {
+    fn read(value: &'a Value, at: Path<'_>) -> Result<Self, Malformed> {
         let map = raw::object(value, at)?;
-        let requirements = |name| -> Result<Vec<Requirement>, Malformed> {
-            let at = raw::path(at, name);
-            let items = raw::list(map, name, &at)?.iter().enumerate();
-            items.map(|(index, item)| Requirement::read(item, &format!("{at}[{index}]"))).collect()
+        let requirements = |name| -> Result<Vec<Requirement<'a>>, Malformed> {
+            let items = raw::list(map, name, at)?.iter().enumerate();
+            items.map(|(index, item)| Requirement::read(item, at.member(name).item(index))).collect()
         };
         Ok(Self { match_expressions: requirements("matchExpressions")?, match_fields: requirements("matchFields")? })
     }
@@ -180,20 +178,19 @@ impl NodeSelectorTerm {
     }
 }
 
-impl Toleration {
-    /// Reads a toleration found at path `at`.
-    pub fn read(value: &Value, at: &str) -> Result<Self, Malformed> {
+impl<'a> Toleration<'a> {
+    fn read(value: &'a Value, at: Path<'_>) -> Result<Self, Malformed> {
         let map = raw::object(value, at)?;
-        let text = |name| raw::text(map, name, at).map(str::to_owned);
+        let text = |name| raw::text(map, name, at);
         Ok(Self { key: text("key")?, operator: text("operator")?, value: text("value")?, effect: text("effect")? })
     }
 
-    /// Whether it covers the taint. The comparing operators (`Gt`, `Lt`) are alpha and off in every supported version
-    /// unless an administrator enabled them: here they cover nothing.
+    /// Whether it covers the taint. The comparing operators (`Gt`, `Lt`) are alpha and off unless an administrator
+    /// enabled them: here they cover nothing.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         (self.effect.is_empty() || self.effect == taint.effect)
             && (self.key.is_empty() || self.key == taint.key)
-            && match self.operator.as_str() {
+            && match self.operator {
                 "" | "Equal" => self.value == taint.value,
                 "Exists" => true,
                 _ => false,
@@ -201,45 +198,62 @@ impl Toleration {
     }
 }
 
-impl HardConstraints {
+impl<'a> HardConstraints<'a> {
     /// Reads them from a pod's `spec`.
-    pub fn of_spec(spec: &Map<String, Value>) -> Result<Self, Malformed> {
-        let node_selector = match spec.get("nodeSelector") {
-            None | Some(Value::Null) => BTreeMap::new(),
-            Some(selector) => raw::strings(raw::object(selector, "spec.nodeSelector")?, "spec.nodeSelector")?,
-        };
-        let required = spec
-            .get("affinity")
-            .and_then(|affinity| affinity.get("nodeAffinity")?.get("requiredDuringSchedulingIgnoredDuringExecution"));
-        let at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
-        let required = match required {
-            None | Some(Value::Null) => None,
-            Some(required) => {
-                let items = raw::list(raw::object(required, at)?, "nodeSelectorTerms", at)?.iter().enumerate();
-                let terms = items
-                    .map(|(index, item)| NodeSelectorTerm::read(item, &format!("{at}.nodeSelectorTerms[{index}]")));
-                Some(terms.collect::<Result<_, _>>()?)
+    pub fn of_spec(spec: &'a Map<String, Value>) -> Result<Self, Malformed> {
+        let root = Path::Root("spec");
+        let mut constraints = Self::default();
+        if let Some(selector) = member(spec, "nodeSelector") {
+            let at = root.member("nodeSelector");
+            for (key, value) in raw::object(selector, at)? {
+                let value = value.as_str().ok_or_else(|| at.member(key).must_be("a string"))?;
+                constraints.node_selector.push((key, value));
             }
-        };
-        let tolerations = raw::list(spec, "tolerations", "spec")?.iter().enumerate();
-        let tolerations =
-            tolerations.map(|(index, item)| Toleration::read(item, &format!("spec.tolerations[{index}]")));
-        Ok(Self { node_selector, required, tolerations: tolerations.collect::<Result<_, _>>()? })
+        }
+        if let Some(affinity) = member(spec, "affinity") {
+            let at = root.member("affinity");
+            if let Some(node_affinity) = member(raw::object(affinity, at)?, "nodeAffinity") {
+                let at = at.member("nodeAffinity");
+                constraints.required = required_terms(raw::object(node_affinity, at)?, at)?;
+            }
+        }
+        for (index, item) in raw::list(spec, "tolerations", root)?.iter().enumerate() {
+            constraints.tolerations.push(Toleration::read(item, root.member("tolerations").item(index))?);
+        }
+        Ok(constraints)
     }
 
     /// Whether the node's name and labels are what the pod requires.
     pub fn select(&self, node: Node<'_>) -> bool {
-        self.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+        self.node_selector.iter().all(|(key, value)| node.labels.get(*key).is_some_and(|label| label == value))
             && self.required.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
     }
 
     /// The first taint that keeps the pod off a node, `None` if it may run there.
-    pub fn untolerated<'a>(&self, taints: &'a [Taint]) -> Option<&'a Taint> {
+    pub fn untolerated<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
         taints
             .iter()
             .filter(|taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute")
             .find(|taint| !self.tolerations.iter().any(|toleration| toleration.tolerates(taint)))
     }
+}
+
+fn member<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    map.get(name).filter(|value| !value.is_null())
+}
+
+fn required_terms<'a>(
+    node_affinity: &'a Map<String, Value>,
+    at: Path<'_>,
+) -> Result<Option<Vec<NodeSelectorTerm<'a>>>, Malformed> {
+    let name = "requiredDuringSchedulingIgnoredDuringExecution";
+    let Some(required) = member(node_affinity, name) else {
+        return Ok(None);
+    };
+    let at = at.member(name);
+    let terms = raw::list(raw::object(required, at)?, "nodeSelectorTerms", at)?.iter().enumerate();
+    let at = at.member("nodeSelectorTerms");
+    terms.map(|(index, item)| NodeSelectorTerm::read(item, at.item(index))).collect::<Result<_, _>>().map(Some)
 }
 
 /// A qualified name: up to 63 characters, after an optional DNS subdomain and a slash.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::raw;
+use super::raw::{self, Path};
 use super::{KeptKeys, Placement, PlacementError, node_affinity, topology};
 use crate::names;
 use crate::stash::Stash;
@@ -35,100 +35,109 @@ pub fn split(pod: &Value, kept: &KeptKeys) -> Result<Split, PlacementError> {
 
 impl Split {
     fn split_node_selector(&mut self, kept: &KeptKeys) -> Result<(), PlacementError> {
-        let mut upper = match &self.upper.node_selector {
-            None => Map::new(),
-            Some(selector) => raw::object(selector, "spec.nodeSelector")?.clone(),
-        };
+        let at = Path::Root("spec.nodeSelector");
         let stashed = &mut self.stash.node_selector;
-        let mut changed = false;
-        for (key, value) in raw::strings(&upper, "spec.nodeSelector")? {
+        let has_kept = stashed.keys().any(|key| kept.keeps(key));
+        if self.upper.node_selector.is_none() && !has_kept {
+            return Ok(());
+        }
+        let upper = match self.upper.node_selector.take() {
+            None => Map::new(),
+            Some(selector) => raw::into_object(selector, at)?,
+        };
+        let count = upper.len();
+        let mut stays = Map::new();
+        for (key, value) in raw::strings(upper, at)? {
             match stashed.get(&key) {
                 Some(other) if *other != value => {
                     return Err(PlacementError::Contradiction { key, spec: value, stashed: other.clone() });
                 }
-                _ if kept.keeps(&key) => {}
+                _ if kept.keeps(&key) => {
+                    stays.insert(key, value.into());
+                }
                 _ => {
-                    upper.remove(&key);
                     stashed.insert(key, value);
-                    changed = true;
                 }
             }
         }
         // Stashed when other keys were kept.
         stashed.retain(|key, value| {
             if kept.keeps(key) {
-                upper.insert(key.clone(), value.clone().into());
-                changed = true;
+                stays.insert(key.clone(), value.clone().into());
             }
             !kept.keeps(key)
         });
-        if changed {
-            self.upper.node_selector = (!upper.is_empty()).then_some(Value::Object(upper));
-        }
+        let nothing_moved = stays.len() == count;
+        self.upper.node_selector = (nothing_moved || !stays.is_empty()).then_some(Value::Object(stays));
         Ok(())
     }
 
     fn split_affinity(&mut self, kept: &KeptKeys) -> Result<(), PlacementError> {
-        let upper_before = match &self.upper.affinity {
-            None => Map::new(),
-            Some(affinity) => raw::object(affinity, "spec.affinity")?.clone(),
-        };
-        let mut upper = upper_before.clone();
+        let at = Path::Root("spec.affinity");
         let mut stashed = match self.stash.affinity.take() {
-            Some(Value::Object(affinity)) => affinity,
-            _ => Map::new(),
+            None => Map::new(),
+            Some(affinity) => raw::into_object(affinity, Path::Root("affinity"))?,
         };
-        move_members(&mut upper, &mut stashed, &["nodeAffinity", "podAffinity", "podAntiAffinity"], "spec.affinity")?;
-
-        let upper_node_before = raw::take_object(&mut upper, "nodeAffinity", "affinity")?;
-        let mut upper_node = upper_node_before.clone().unwrap_or_default();
-        let mut stashed_node = raw::take_object(&mut stashed, "nodeAffinity", "affinity")?.unwrap_or_default();
-        node_affinity::split(&mut upper_node, &mut stashed_node, &mut self.stash, kept)?;
-        raw::set_object(&mut stashed, "nodeAffinity", stashed_node);
-        if upper_node_before.is_some_and(|before| before == upper_node) || !upper_node.is_empty() {
-            upper.insert("nodeAffinity".to_owned(), Value::Object(upper_node));
-        }
-        topology::split_pod_affinity(&mut upper, &mut stashed, kept)?;
-
-        if upper != upper_before {
-            self.upper.affinity = (!upper.is_empty()).then_some(Value::Object(upper));
-        }
+        let is_present = self.upper.affinity.is_some();
+        let mut upper = match self.upper.affinity.take() {
+            None => Map::new(),
+            Some(affinity) => raw::into_object(affinity, at)?,
+        };
+        let mut changed =
+            move_members(&mut upper, &mut stashed, &["nodeAffinity", "podAffinity", "podAntiAffinity"], at)?;
+        changed |= self.split_node_affinity(&mut upper, &mut stashed, kept)?;
+        changed |= topology::split_pod_affinity(&mut upper, &mut stashed, kept)?;
+        self.upper.affinity = (!upper.is_empty() || (is_present && !changed)).then_some(Value::Object(upper));
         self.stash.affinity = (!stashed.is_empty()).then_some(Value::Object(stashed));
         Ok(())
+    }
+
+    fn split_node_affinity(
+        &mut self,
+        upper: &mut Map<String, Value>,
+        stashed: &mut Map<String, Value>,
+        kept: &KeptKeys,
+    ) -> Result<bool, PlacementError> {
+        let above = raw::take_object(upper, "nodeAffinity", Path::Root("spec.affinity"))?;
+        let is_present = above.is_some();
+        let mut above = above.unwrap_or_default();
+        let mut below = raw::take_object(stashed, "nodeAffinity", Path::Root("affinity"))?.unwrap_or_default();
+        let changed = node_affinity::split(&mut above, &mut below, &mut self.stash, kept)?;
+        if !above.is_empty() || (is_present && !changed) {
+            upper.insert("nodeAffinity".to_owned(), Value::Object(above));
+        }
+        raw::set_object(stashed, "nodeAffinity", below);
+        Ok(changed)
     }
 
     fn stash_tolerations(&mut self, is_first: bool) -> Result<(), PlacementError> {
         let Some(tolerations) = &self.upper.tolerations else {
             return Ok(());
         };
-        let tolerations = tolerations.as_array().ok_or_else(|| raw::Malformed::new("spec.tolerations", "a list"))?;
-        for toleration in tolerations {
+        let tolerations = tolerations.as_array().ok_or_else(|| Path::Root("spec.tolerations").must_be("a list"))?;
+        let authors = tolerations.iter().filter(|toleration| {
             let key = toleration.get("key").and_then(Value::as_str).unwrap_or_default();
-            let is_ours = !is_first && (key == names::NODE_NOT_READY || key == names::NODE_UNREACHABLE);
-            if !is_ours && !self.stash.tolerations.contains(toleration) {
-                self.stash.tolerations.push(toleration.clone());
-            }
-        }
+            is_first || (key != names::NODE_NOT_READY && key != names::NODE_UNREACHABLE)
+        });
+        raw::extend_new(&mut self.stash.tolerations, authors.cloned());
         Ok(())
     }
 }
 
-/// Moves the members this build does not know, that is all but `known`.
+/// Moves the members this build does not know, that is all but `known`. Returns whether there were any.
 pub(super) fn move_members(
     from: &mut Map<String, Value>,
     to: &mut Map<String, Value>,
     known: &[&str],
-    at: &str,
-) -> Result<(), PlacementError> {
+    at: Path<'_>,
+) -> Result<bool, PlacementError> {
     let unknown: Vec<String> = from.keys().filter(|name| !known.contains(&name.as_str())).cloned().collect();
-    for name in unknown {
-        let Some(value) = from.remove(&name) else { continue };
-        match to.get(&name) {
-            Some(other) if *other != value => {
-                return Err(PlacementError::Unmergeable { path: raw::path(at, &name) });
-            }
-            _ => to.insert(name, value),
-        };
+    for name in &unknown {
+        let Some(value) = from.remove(name) else { continue };
+        if to.get(name).is_some_and(|other| *other != value) {
+            return Err(PlacementError::Unmergeable { path: at.member(name).to_string() });
+        }
+        to.insert(name.clone(), value);
     }
-    Ok(())
+    Ok(!unknown.is_empty())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::raw::{self, Malformed};
+use super::raw::{self, Malformed, Path};
 use super::selector::{Node, Requirement};
 use super::{KeptKeys, PlacementError};
 
@@ -11,76 +11,81 @@ const MAX_TERMS: usize = 1000;
 
 /// A node selector term as a set of conditions that all hold, in the order in which they were written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Term(Vec<Condition>);
+pub(super) struct Term<'a>(Vec<Condition<'a>>);
 
-/// One condition, and the JSON it was read from, which may say more than this build understands.
-#[derive(Debug, Clone, PartialEq)]
-struct Condition {
+/// One condition. It keeps the JSON it was read from, which may say more than this build understands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Condition<'a> {
     kind: Kind,
-    raw: Value,
+    /// The key it is about, or the member's name.
+    name: &'a str,
+    raw: &'a Value,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
-    Expression(Requirement),
-    Field(Requirement),
-    /// A member of the term this build does not know, by name.
-    Member(String),
+    Expression,
+    Field,
+    /// A member of the term this build does not know.
+    Member,
 }
 
-impl Condition {
+impl Condition<'_> {
     fn is_kept(&self, kept: &KeptKeys) -> bool {
-        match &self.kind {
-            Kind::Expression(requirement) => kept.keeps(&requirement.key),
+        match self.kind {
+            Kind::Expression => kept.keeps(self.name),
             // Fields are those of upper nodes: their names mean nothing below.
-            Kind::Field(_) => true,
-            Kind::Member(_) => false,
+            Kind::Field => true,
+            Kind::Member => false,
         }
     }
 
-    fn matches(&self, node: Node<'_>) -> bool {
-        match &self.kind {
-            Kind::Expression(requirement) => requirement.matches_labels(node.labels),
-            Kind::Field(requirement) => requirement.matches_fields(node.name),
-            Kind::Member(_) => false,
+    fn holds(&self, node: Node<'_>) -> bool {
+        // That it can be read was seen when the term was.
+        let requirement = || Requirement::read(self.raw, Path::Root(""));
+        match self.kind {
+            Kind::Expression => requirement().is_ok_and(|requirement| requirement.matches_labels(node.labels)),
+            Kind::Field => requirement().is_ok_and(|requirement| requirement.matches_fields(node.name)),
+            Kind::Member => false,
         }
     }
 }
 
-impl Term {
-    pub(super) fn read(value: &Value, at: &str) -> Result<Self, Malformed> {
+impl<'a> Term<'a> {
+    pub(super) fn read(value: &'a Value, at: Path<'_>) -> Result<Self, Malformed> {
         let mut term = Self::default();
-        for (name, raw) in raw::object(value, at)? {
-            let kind: fn(Requirement) -> Kind = match name.as_str() {
+        let members = raw::object(value, at)?;
+        for (name, raw) in members {
+            let kind = match name.as_str() {
                 "matchExpressions" => Kind::Expression,
                 "matchFields" => Kind::Field,
                 _ => {
-                    term.push(Condition { kind: Kind::Member(name.clone()), raw: raw.clone() });
+                    term.push(Condition { kind: Kind::Member, name, raw });
                     continue;
                 }
             };
-            for (index, raw) in raw::list(raw::object(value, at)?, name, at)?.iter().enumerate() {
-                let requirement = Requirement::read(raw, &format!("{at}.{name}[{index}]"))?;
-                term.push(Condition { kind: kind(requirement), raw: raw.clone() });
+            for (index, raw) in raw::list(members, name, at)?.iter().enumerate() {
+                let requirement = Requirement::read(raw, at.member(name).item(index))?;
+                term.push(Condition { kind, name: requirement.key, raw });
             }
         }
         Ok(term)
     }
 
     /// Reads a list of terms. Those without any condition match nothing, so that an OR is the same without them.
-    pub(super) fn read_all(values: &[Value], at: &str) -> Result<Vec<Self>, Malformed> {
-        let terms = values.iter().enumerate().map(|(index, value)| Self::read(value, &format!("{at}[{index}]")));
+    pub(super) fn read_all(values: &'a [Value], at: Path<'_>) -> Result<Vec<Self>, Malformed> {
+        let terms = values.iter().enumerate().map(|(index, value)| Self::read(value, at.item(index)));
         terms.filter(|term| term.as_ref().map_or(true, |term| !term.is_empty())).collect()
     }
 
     pub(super) fn to_value(&self) -> Value {
         let (mut expressions, mut fields, mut term) = (Vec::new(), Vec::new(), Map::new());
-        for Condition { kind, raw } in &self.0 {
+        for Condition { kind, name, raw } in &self.0 {
             match kind {
-                Kind::Expression(_) => expressions.push(raw.clone()),
-                Kind::Field(_) => fields.push(raw.clone()),
-                Kind::Member(name) => {
-                    term.insert(name.clone(), raw.clone());
+                Kind::Expression => expressions.push((*raw).clone()),
+                Kind::Field => fields.push((*raw).clone()),
+                Kind::Member => {
+                    term.insert((*name).to_owned(), (*raw).clone());
                 }
             }
         }
@@ -96,20 +101,20 @@ impl Term {
 
     /// The half that upper scheduling decides.
     pub(super) fn kept(&self, kept: &KeptKeys) -> Self {
-        Self(self.0.iter().filter(|condition| condition.is_kept(kept)).cloned().collect())
+        Self(self.0.iter().filter(|condition| condition.is_kept(kept)).copied().collect())
     }
 
     /// The half that is decided below.
     pub(super) fn rest(&self, kept: &KeptKeys) -> Self {
-        Self(self.0.iter().filter(|condition| !condition.is_kept(kept)).cloned().collect())
+        Self(self.0.iter().filter(|condition| !condition.is_kept(kept)).copied().collect())
     }
 
     /// Whether all conditions hold for a node; so for an empty half, always.
     pub(super) fn holds(&self, node: Node<'_>) -> bool {
-        self.0.iter().all(|condition| condition.matches(node))
+        self.0.iter().all(|condition| condition.holds(node))
     }
 
-    fn push(&mut self, condition: Condition) {
+    fn push(&mut self, condition: Condition<'a>) {
         if !self.0.contains(&condition) {
             self.0.push(condition);
         }
@@ -123,13 +128,11 @@ impl Term {
     fn and(&self, other: &Self) -> Result<Self, PlacementError> {
         let mut both = self.clone();
         for condition in &other.0 {
-            let differs = |own: &Condition| {
-                matches!(own.kind, Kind::Member(_)) && own.kind == condition.kind && own.raw != condition.raw
-            };
-            if let (Kind::Member(name), true) = (&condition.kind, self.0.iter().any(differs)) {
-                return Err(PlacementError::Unmergeable { path: format!("nodeSelectorTerms[].{name}") });
+            let is_member = condition.kind == Kind::Member;
+            if is_member && self.0.iter().any(|own| own.name == condition.name && own.raw != condition.raw) {
+                return Err(PlacementError::Unmergeable { path: format!("nodeSelectorTerms[].{}", condition.name) });
             }
-            both.push(condition.clone());
+            both.push(*condition);
         }
         Ok(both)
     }
@@ -138,19 +141,19 @@ impl Term {
 /// The same OR in the fewest terms: one that implies another adds nothing. An empty half leaves only itself.
 ///
 /// This makes combining idempotent: a stash combined with the upper half that was made of it is the stash again.
-pub(super) fn simplify(terms: &[Term]) -> Vec<Term> {
-    let adds_nothing = |(index, term): (usize, &Term)| {
+pub(super) fn simplify<'a>(terms: &[Term<'a>]) -> Vec<Term<'a>> {
+    let adds_nothing = |index: usize, term: &Term<'a>| {
         terms.iter().enumerate().any(|(other_index, other)| {
             index != other_index && term.implies(other) && (other_index < index || !other.implies(term))
         })
     };
-    let needed = terms.iter().enumerate().filter(|(index, term)| !adds_nothing((*index, term)));
+    let needed = terms.iter().enumerate().filter(|(index, term)| !adds_nothing(*index, term));
     needed.map(|(_, term)| term.clone()).collect()
 }
 
 /// The terms without repetitions.
-pub(super) fn distinct(terms: impl IntoIterator<Item = Term>) -> Vec<Term> {
-    let mut seen: Vec<Term> = Vec::new();
+pub(super) fn distinct<'a>(terms: impl IntoIterator<Item = Term<'a>>) -> Vec<Term<'a>> {
+    let mut seen: Vec<Term<'a>> = Vec::new();
     for term in terms {
         if !seen.iter().any(|other| term.implies(other) && other.implies(&term)) {
             seen.push(term);
@@ -160,10 +163,10 @@ pub(super) fn distinct(terms: impl IntoIterator<Item = Term>) -> Vec<Term> {
 }
 
 /// Both requirements at once, in the order of the first. `None` requires nothing, no terms at all cannot be met.
-pub(super) fn conjunction(
-    first: Option<Vec<Term>>,
-    second: Option<Vec<Term>>,
-) -> Result<Option<Vec<Term>>, PlacementError> {
+pub(super) fn conjunction<'a>(
+    first: Option<Vec<Term<'a>>>,
+    second: Option<Vec<Term<'a>>>,
+) -> Result<Option<Vec<Term<'a>>>, PlacementError> {
     let terms = match (first, second) {
         (None, None) => return Ok(None),
         (Some(terms), None) | (None, Some(terms)) => limited(terms)?,
@@ -186,7 +189,7 @@ pub(super) fn conjunction(
     Ok(Some(simplify(&terms)))
 }
 
-fn limited(terms: Vec<Term>) -> Result<Vec<Term>, PlacementError> {
+fn limited(terms: Vec<Term<'_>>) -> Result<Vec<Term<'_>>, PlacementError> {
     if terms.len() > MAX_TERMS {
         return Err(PlacementError::TooManyTerms { count: terms.len(), limit: MAX_TERMS });
     }

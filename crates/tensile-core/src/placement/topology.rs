@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::raw::{self, Malformed};
+use super::raw::{self, Malformed, Path};
 use super::{KeptKeys, PlacementError, split};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -10,33 +10,39 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const POD_AFFINITY: &str = "podAffinity";
 const KINDS: [&str; 2] = [POD_AFFINITY, "podAntiAffinity"];
 const TOPOLOGY_KEY: &str = "topologyKey";
+/// What holds the term in the preferred lists, next to its weight.
+const WEIGHTED: &str = "podAffinityTerm";
+const ROOT: Path<'_> = Path::Root("affinity");
 
 /// Moves the terms of pod affinity and anti-affinity below the cluster level from `upper` to `stashed`, both `Affinity`.
+///
+/// Returns whether anything changed.
 pub(super) fn split_pod_affinity(
     upper: &mut Map<String, Value>,
     stashed: &mut Map<String, Value>,
     kept: &KeptKeys,
-) -> Result<(), PlacementError> {
+) -> Result<bool, PlacementError> {
     let Some(cluster_key) = kept.topology.first() else {
-        return Ok(());
+        return Ok(false);
     };
+    let mut changed = false;
     for kind in KINDS {
-        let Some(mut above) = raw::take_object(upper, kind, "affinity")? else {
+        let Some(mut above) = raw::take_object(upper, kind, ROOT)? else {
             continue;
         };
-        let mut below = raw::take_object(stashed, kind, "affinity")?.unwrap_or_default();
-        let was_empty = above.is_empty();
-        split::move_members(&mut above, &mut below, &[REQUIRED, PREFERRED], kind)?;
+        let mut below = raw::take_object(stashed, kind, ROOT)?.unwrap_or_default();
+        let mut moved = split::move_members(&mut above, &mut below, &[REQUIRED, PREFERRED], ROOT.member(kind))?;
         for list in [REQUIRED, PREFERRED] {
             let together = (kind == POD_AFFINITY).then_some(cluster_key.as_str());
-            split_list(&mut above, &mut below, list, kept, together)?;
+            moved |= split_list(&mut above, &mut below, list, kept, together)?;
         }
         raw::set_object(stashed, kind, below);
-        if was_empty || !above.is_empty() {
+        if !moved || !above.is_empty() {
             upper.insert(kind.to_owned(), Value::Object(above));
         }
+        changed |= moved;
     }
-    Ok(())
+    Ok(changed)
 }
 
 /// Moves the spread constraints below the cluster level from `upper` to `stashed`.
@@ -56,7 +62,7 @@ pub(super) fn split_spread(
         split_list(&mut above, &mut below, name, kept, None)?;
     }
     *upper = above.remove(name);
-    *stashed = raw::take_list(&mut below, name, "")?;
+    *stashed = raw::take_list(&mut below, name, ROOT)?;
     Ok(())
 }
 
@@ -67,40 +73,35 @@ fn split_list(
     list: &str,
     kept: &KeptKeys,
     together: Option<&str>,
-) -> Result<(), Malformed> {
-    let mut stays = Vec::new();
-    let mut moved = raw::list(below, list, "")?.to_vec();
-    let mut moves = false;
-    for value in raw::list(above, list, "")? {
-        let at = format!("{list}[]");
-        let term = raw::object(value.get("podAffinityTerm").unwrap_or(value), &at)?;
-        let topology_key = raw::text(term, TOPOLOGY_KEY, &at)?;
+) -> Result<bool, Malformed> {
+    let (mut stays, mut moved) = (Vec::new(), Vec::new());
+    let at = Path::Root(list);
+    for (index, value) in raw::list(above, list, Path::Root(""))?.iter().enumerate() {
+        let at = at.item(index);
+        let term = raw::object(value.get(WEIGHTED).unwrap_or(value), at)?;
+        let topology_key = raw::text(term, TOPOLOGY_KEY, at)?;
         if kept.topology.iter().any(|key| key == topology_key) {
-            push_new(&mut stays, value.clone());
+            raw::extend_new(&mut stays, [value.clone()]);
             continue;
         }
-        moves = true;
         if let Some(cluster_key) = together {
-            push_new(&mut stays, with_topology_key(value, cluster_key));
+            raw::extend_new(&mut stays, [with_topology_key(value, cluster_key)]);
         }
-        push_new(&mut moved, value.clone());
+        moved.push(value.clone());
     }
-    if moves {
-        raw::set_list(above, list, stays);
-        raw::set_list(below, list, moved);
+    if moved.is_empty() {
+        return Ok(false);
     }
-    Ok(())
-}
-
-fn push_new(list: &mut Vec<Value>, value: Value) {
-    if !list.contains(&value) {
-        list.push(value);
-    }
+    let mut stashed = raw::take_list(below, list, Path::Root(""))?;
+    raw::extend_new(&mut stashed, moved);
+    raw::set_list(above, list, stays);
+    raw::set_list(below, list, stashed);
+    Ok(true)
 }
 
 fn with_topology_key(term: &Value, key: &str) -> Value {
     let mut term = term.clone();
-    let inner = match term.get_mut("podAffinityTerm") {
+    let inner = match term.get_mut(WEIGHTED) {
         Some(inner) => inner,
         None => &mut term,
     };
@@ -110,24 +111,22 @@ fn with_topology_key(term: &Value, key: &str) -> Value {
     term
 }
 
-/// Copies the pod affinity and anti-affinity of `upper` into `stashed`, both `Affinity`.
-pub(super) fn copy_pod_affinity(
-    upper: &Map<String, Value>,
+/// Adds the pod affinity and anti-affinity of `upper` to `stashed`, both `Affinity`.
+pub(super) fn add_pod_affinity(
+    mut upper: Map<String, Value>,
     stashed: &mut Map<String, Value>,
 ) -> Result<(), PlacementError> {
     for kind in KINDS {
-        let Some(mut above) = raw::take_object(&mut upper.clone(), kind, "affinity")? else {
+        let Some(mut above) = raw::take_object(&mut upper, kind, ROOT)? else {
             continue;
         };
-        let mut below = raw::take_object(stashed, kind, "affinity")?.unwrap_or_default();
+        let mut below = raw::take_object(stashed, kind, ROOT)?.unwrap_or_default();
         for list in [REQUIRED, PREFERRED] {
-            let mut terms = raw::take_list(&mut below, list, kind)?;
-            for term in raw::take_list(&mut above, list, kind)? {
-                push_new(&mut terms, term);
-            }
+            let mut terms = raw::take_list(&mut below, list, ROOT.member(kind))?;
+            raw::extend_new(&mut terms, raw::take_list(&mut above, list, ROOT.member(kind))?);
             raw::set_list(&mut below, list, terms);
         }
-        split::move_members(&mut above, &mut below, &[], kind)?;
+        split::move_members(&mut above, &mut below, &[], ROOT.member(kind))?;
         raw::set_object(stashed, kind, below);
     }
     Ok(())
@@ -141,7 +140,7 @@ pub(super) fn unmerge_pod_affinity(affinity: &mut Map<String, Value>) {
         for list in [REQUIRED, PREFERRED] {
             let terms = affinity.get_mut(kind).and_then(|kind| kind.get_mut(list)?.as_array_mut());
             for term in terms.into_iter().flatten() {
-                match term.get_mut("podAffinityTerm") {
+                match term.get_mut(WEIGHTED) {
                     Some(inner) => unmerge(inner),
                     None => unmerge(term),
                 }

@@ -1,4 +1,6 @@
-//! JSON as Go's `encoding/json` writes the core API's types: members in the order of the struct, empty ones omitted.
+//! JSON as Go's `encoding/json` writes the core API's types: members in the order of their struct.
+//!
+//! What an API server sends has no empty members, so that there are none to omit here: values are written as they are.
 
 use serde_json::{Map, Value};
 
@@ -12,82 +14,59 @@ enum Shape {
     Struct(&'static [Member]),
 }
 
-/// A member of a Go struct.
-struct Member {
-    name: &'static str,
-    shape: Shape,
-    /// Whether it is written even when empty (the Go tag lacks `omitempty`).
-    always: bool,
-}
-
-const fn omit_empty(name: &'static str, shape: Shape) -> Member {
-    Member { name, shape, always: false }
-}
-
-const fn always(name: &'static str, shape: Shape) -> Member {
-    Member { name, shape, always: true }
-}
+/// A member of a Go struct, and how its value is written.
+type Member = (&'static str, Shape);
 
 const REQUIREMENT: Shape =
-    Shape::Struct(&[always("key", Shape::Plain), always("operator", Shape::Plain), omit_empty("values", Shape::Plain)]);
-const TERM: Shape = Shape::Struct(&[
-    omit_empty("matchExpressions", Shape::List(&REQUIREMENT)),
-    omit_empty("matchFields", Shape::List(&REQUIREMENT)),
-]);
-const PREFERRED_TERM: Shape = Shape::Struct(&[always("weight", Shape::Plain), always("preference", TERM)]);
+    Shape::Struct(&[("key", Shape::Plain), ("operator", Shape::Plain), ("values", Shape::Plain)]);
+const TERM: Shape =
+    Shape::Struct(&[("matchExpressions", Shape::List(&REQUIREMENT)), ("matchFields", Shape::List(&REQUIREMENT))]);
+const PREFERRED_TERM: Shape = Shape::Struct(&[("weight", Shape::Plain), ("preference", TERM)]);
 const NODE_AFFINITY: Shape = Shape::Struct(&[
-    omit_empty(
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        Shape::Struct(&[always("nodeSelectorTerms", Shape::List(&TERM))]),
-    ),
-    omit_empty("preferredDuringSchedulingIgnoredDuringExecution", Shape::List(&PREFERRED_TERM)),
+    ("requiredDuringSchedulingIgnoredDuringExecution", Shape::Struct(&[("nodeSelectorTerms", Shape::List(&TERM))])),
+    ("preferredDuringSchedulingIgnoredDuringExecution", Shape::List(&PREFERRED_TERM)),
 ]);
-const LABEL_SELECTOR: Shape = Shape::Struct(&[
-    omit_empty("matchLabels", Shape::Plain),
-    omit_empty("matchExpressions", Shape::List(&REQUIREMENT)),
-]);
+const LABEL_SELECTOR: Shape =
+    Shape::Struct(&[("matchLabels", Shape::Plain), ("matchExpressions", Shape::List(&REQUIREMENT))]);
 const POD_TERM: Shape = Shape::Struct(&[
-    omit_empty("labelSelector", LABEL_SELECTOR),
-    omit_empty("namespaces", Shape::Plain),
-    always("topologyKey", Shape::Plain),
-    omit_empty("namespaceSelector", LABEL_SELECTOR),
-    omit_empty("matchLabelKeys", Shape::Plain),
-    omit_empty("mismatchLabelKeys", Shape::Plain),
+    ("labelSelector", LABEL_SELECTOR),
+    ("namespaces", Shape::Plain),
+    ("topologyKey", Shape::Plain),
+    ("namespaceSelector", LABEL_SELECTOR),
+    ("matchLabelKeys", Shape::Plain),
+    ("mismatchLabelKeys", Shape::Plain),
 ]);
-const WEIGHTED_POD_TERM: Shape = Shape::Struct(&[always("weight", Shape::Plain), always("podAffinityTerm", POD_TERM)]);
+const WEIGHTED_POD_TERM: Shape = Shape::Struct(&[("weight", Shape::Plain), ("podAffinityTerm", POD_TERM)]);
 const POD_AFFINITY: Shape = Shape::Struct(&[
-    omit_empty("requiredDuringSchedulingIgnoredDuringExecution", Shape::List(&POD_TERM)),
-    omit_empty("preferredDuringSchedulingIgnoredDuringExecution", Shape::List(&WEIGHTED_POD_TERM)),
+    ("requiredDuringSchedulingIgnoredDuringExecution", Shape::List(&POD_TERM)),
+    ("preferredDuringSchedulingIgnoredDuringExecution", Shape::List(&WEIGHTED_POD_TERM)),
 ]);
-const AFFINITY: Shape = Shape::Struct(&[
-    omit_empty("nodeAffinity", NODE_AFFINITY),
-    omit_empty("podAffinity", POD_AFFINITY),
-    omit_empty("podAntiAffinity", POD_AFFINITY),
-]);
+const AFFINITY: Shape =
+    Shape::Struct(&[("nodeAffinity", NODE_AFFINITY), ("podAffinity", POD_AFFINITY), ("podAntiAffinity", POD_AFFINITY)]);
 const TOLERATION: Shape = Shape::Struct(&[
-    omit_empty("key", Shape::Plain),
-    omit_empty("operator", Shape::Plain),
-    omit_empty("value", Shape::Plain),
-    omit_empty("effect", Shape::Plain),
-    omit_empty("tolerationSeconds", Shape::Plain),
+    ("key", Shape::Plain),
+    ("operator", Shape::Plain),
+    ("value", Shape::Plain),
+    ("effect", Shape::Plain),
+    ("tolerationSeconds", Shape::Plain),
 ]);
 const SPREAD_CONSTRAINT: Shape = Shape::Struct(&[
-    always("maxSkew", Shape::Plain),
-    always("topologyKey", Shape::Plain),
-    always("whenUnsatisfiable", Shape::Plain),
-    omit_empty("labelSelector", LABEL_SELECTOR),
-    omit_empty("minDomains", Shape::Plain),
-    omit_empty("nodeAffinityPolicy", Shape::Plain),
-    omit_empty("nodeTaintsPolicy", Shape::Plain),
-    omit_empty("matchLabelKeys", Shape::Plain),
+    ("maxSkew", Shape::Plain),
+    ("topologyKey", Shape::Plain),
+    ("whenUnsatisfiable", Shape::Plain),
+    ("labelSelector", LABEL_SELECTOR),
+    ("minDomains", Shape::Plain),
+    ("nodeAffinityPolicy", Shape::Plain),
+    ("nodeTaintsPolicy", Shape::Plain),
+    ("matchLabelKeys", Shape::Plain),
 ]);
 const STASH: &[Member] = &[
-    omit_empty("nodeSelector", Shape::Plain),
-    omit_empty("affinity", AFFINITY),
-    omit_empty("tolerations", Shape::List(&TOLERATION)),
-    omit_empty("requiredTerms", Shape::List(&TERM)),
-    omit_empty("preferredTerms", Shape::List(&PREFERRED_TERM)),
-    omit_empty("topologySpreadConstraints", Shape::List(&SPREAD_CONSTRAINT)),
+    ("nodeSelector", Shape::Plain),
+    ("affinity", AFFINITY),
+    ("tolerations", Shape::List(&TOLERATION)),
+    ("requiredTerms", Shape::List(&TERM)),
+    ("preferredTerms", Shape::List(&PREFERRED_TERM)),
+    ("topologySpreadConstraints", Shape::List(&SPREAD_CONSTRAINT)),
 ];
 
 /// The members of a stash as compact JSON.
@@ -122,12 +101,9 @@ fn write(out: &mut String, value: &Value, shape: &Shape) {
 }
 
 fn write_struct(out: &mut String, object: &Map<String, Value>, members: &[Member]) {
-    let mut others: Vec<_> = object.iter().filter(|(name, _)| members.iter().all(|m| m.name != *name)).collect();
+    let mut others: Vec<_> = object.iter().filter(|(name, _)| members.iter().all(|(known, _)| known != name)).collect();
     others.sort_unstable_by_key(|(name, _)| *name);
-    let known = members.iter().filter_map(|member| {
-        let value = object.get(member.name)?;
-        (member.always || !is_omitted(value, &member.shape)).then_some((member.name, value, &member.shape))
-    });
+    let known = members.iter().filter_map(|(name, shape)| object.get(*name).map(|value| (*name, value, shape)));
     let others = others.into_iter().map(|(name, value)| (name.as_str(), value, &Shape::Plain));
 
     out.push('{');
@@ -140,15 +116,4 @@ fn write_struct(out: &mut String, object: &Map<String, Value>, members: &[Member
         write(out, value, shape);
     }
     out.push('}');
-}
-
-/// What `omitempty` leaves out: nil, `""`, empty slices and maps; not a pointer to an empty struct.
-fn is_omitted(value: &Value, shape: &Shape) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty() && !matches!(shape, Shape::Struct(_)),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
 }
