@@ -178,7 +178,6 @@ impl Spec<'_> {
                 let own = container.request(reported);
                 running.add_all(&own);
                 sidecars.add_all(&own);
-                starting.raise_to(&sidecars);
             } else {
                 // An ordinary init container runs beside the sidecars that were started before it.
                 let mut while_it_runs = sidecars.clone();

@@ -191,6 +191,13 @@ fn a_value_beyond_the_largest_suffix_is_written_with_an_exponent() {
 }
 
 #[test]
+fn bytes_below_1024_are_written_in_decimal() {
+    for (units, written) in [(1000, "1k"), (1023, "1023"), (1024, "1Ki"), (-1000, "-1k"), (2000, "2000")] {
+        assert_eq!(Quantity::from_milli(units * 1000, Format::BinarySi).to_string(), written);
+    }
+}
+
+#[test]
 fn thousandths_and_units_round_away_from_zero() {
     for (text, milli, units) in
         [("1500m", 1500, 2), ("-1500m", -1500, -2), ("1n", 1, 1), ("-1n", -1, -1), ("2", 2000, 2), ("0.0011", 2, 1)]
