@@ -46,7 +46,7 @@ audit:
 
 # Rewrite the reference pages that are generated from the code.
 reference:
-    TENSILE_BLESS=1 cargo test --locked -p virtual-node --test reference
+    TENSILE_BLESS=1 cargo test --locked -p virtual-node -p tensile-testkit --test shipped --test docs
 
 # The book, with mdBook.
 docs:
