@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use futures::future;
+use tracing_subscriber::EnvFilter;
 
 use crate::cluster::Cluster;
 use crate::kwok::NodeShape;
@@ -59,6 +60,8 @@ enum Clusters {
 
 /// Parses the command line and does what it says; the exit code says whether it worked.
 pub fn run() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match crate::run(act(Arguments::parse().command)) {
         Ok(code) => code,
         Err(error) => {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -35,6 +36,9 @@ const UPSTREAM_STAGES: &[&str] = &[
 const OWN_STAGES: &str = include_str!("kwok/stages.yaml");
 /// Nodes are ready within this time.
 const READY: Duration = Duration::from_secs(120);
+
+/// Clusters with simulated nodes so far: pods of two clusters get different addresses, so that they can be told apart.
+static CLUSTERS: AtomicU8 = AtomicU8::new(0);
 
 /// Nodes that are all alike.
 #[derive(Clone, Debug)]
@@ -148,7 +152,8 @@ impl Cluster {
             .arg(own)
             .arg("--manage-all-nodes=false")
             .arg(format!("--manage-nodes-with-annotation-selector={}={}", MANAGED.0, MANAGED.1))
-            .args(["--cidr=10.244.0.0/14", "--node-ip=10.0.0.1", "--node-lease-duration-seconds=40"]);
+            .arg(format!("--cidr=10.{}.0.0/16", 128 + CLUSTERS.fetch_add(1, Ordering::Relaxed) % 100))
+            .args(["--node-ip=10.0.0.1", "--v=WARN", "--node-lease-duration-seconds=40"]);
         self.start_component(Component::Kwok, launch)
     }
 }

@@ -20,9 +20,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::cluster::Cluster;
 
-/// Watches run in the API server for this long, in seconds: longer than any measurement, so that none is renewed.
-const WATCH_SECONDS: u32 = 3600;
-
 /// The fields of a pod that are looked at: a whole typed pod costs ten times the CPU, which the measured need.
 type Glimpse = Object<GlimpseOfSpec, GlimpseOfStatus>;
 
@@ -78,7 +75,7 @@ impl Timeline {
         let resource = kube::core::ApiResource::erase::<Pod>(&());
         let pods: Api<Glimpse> = Api::namespaced_with(cluster.client(), namespace, &resource);
         let listed = pods.list(&kube::api::ListParams::default()).await?;
-        let version = listed.metadata.resource_version.context("a list without a resource version")?;
+        let version = listed.metadata.resource_version.clone().context("a list without a resource version")?;
         let now = Instant::now();
         let seen = Arc::new(Seen::default());
         for pod in &listed.items {
@@ -90,8 +87,7 @@ impl Timeline {
             let seen = seen.clone();
             async move {
                 let failure = follow(&pods, &version, &seen, &change).await.err();
-                let failure = failure.map_or_else(|| "the watch ended".to_owned(), |error| format!("{error:#}"));
-                *seen.failure() = Some(failure);
+                *seen.failure() = failure.map(|error| format!("{error:#}"));
                 // Who waits learns of it when `change` is dropped.
             }
         });
@@ -177,18 +173,27 @@ impl Seen {
     }
 }
 
+/// Follows the watch for ever. An API server ends a watch whose reader, or itself, is too slow for a burst: it is resumed
+/// from the last version seen, which repeats nothing and misses nothing.
 async fn follow(pods: &Api<Glimpse>, version: &str, seen: &Seen, change: &watch::Sender<()>) -> anyhow::Result<()> {
-    let params = WatchParams::default().disable_bookmarks().timeout(WATCH_SECONDS);
-    let mut events = pods.watch(&params, version).await?.boxed();
-    while let Some(event) = events.next().await {
-        let now = Instant::now();
-        match event? {
-            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => seen.note(&pod, false, now),
-            WatchEvent::Deleted(pod) => seen.note(&pod, true, now),
-            WatchEvent::Bookmark(_) => {}
-            WatchEvent::Error(status) => bail!("{status:?}"),
+    let params = WatchParams::default();
+    let mut version = version.to_owned();
+    loop {
+        let mut events = pods.watch(&params, &version).await?.boxed();
+        while let Some(event) = events.next().await {
+            let now = Instant::now();
+            let (pod, gone) = match event? {
+                WatchEvent::Added(pod) | WatchEvent::Modified(pod) => (pod, false),
+                WatchEvent::Deleted(pod) => (pod, true),
+                WatchEvent::Bookmark(bookmark) => {
+                    version = bookmark.metadata.resource_version;
+                    continue;
+                }
+                WatchEvent::Error(status) => bail!("{status:?}"),
+            };
+            seen.note(&pod, gone, now);
+            version = pod.resource_version().context("an event without a resource version")?;
+            change.send_replace(());
         }
-        change.send_replace(());
     }
-    Ok(())
 }
