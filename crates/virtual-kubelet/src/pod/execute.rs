@@ -187,9 +187,9 @@ impl<P: PodProvider> Executor<P> {
             return Ok(());
         };
         let desired = status::desired(&status, upper);
-        let hash = status::Shown::of(&desired).hash;
+        let status::Shown { hash, disrupted, .. } = status::Shown::of(&desired);
         if let Some(echo) = self.patch(upper, &desired, self.pairs.refusal_of(&upper.id).is_some()).await? {
-            let sent = Sent { hash, generation: upper.generation, echo: echo.shown.hash };
+            let sent = Sent { hash, disrupted, generation: upper.generation, echo: echo.shown.hash };
             self.pairs.remember(&upper.id, |memory| memory.sent = Some(sent));
         }
         Ok(())

@@ -5,6 +5,10 @@
 
 use super::{Grace, upper::UpperPod};
 
+/// The shortest grace that is passed on, in seconds. A forced deletion upstairs means "kill at once", not "forget": with
+/// none at all the provider's object, and with it the name, would be free before the containers have ended.
+const SHORTEST_GRACE: i64 = 1;
+
 /// How long after its announced end a pod that nobody wants any more is waited for before it is forgotten, in seconds.
 const OVERDUE: i64 = 30;
 
@@ -65,6 +69,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) hash: u64,
+    pub(crate) disrupted: bool,
     pub(crate) generation: i64,
     pub(crate) echo: u64,
 }
@@ -141,7 +146,7 @@ pub(crate) fn plan(pair: &Pair, now: i64) -> Action {
         (Upper::Gone, Lower::Unknown) => Action::Forget,
         (Upper::Present(upper), lower) => match upper.deleting {
             _ if pair.last_words && !upper.shown.terminal() => Action::Report,
-            Some(grace) => leaving(upper, grace, lower, &pair.memory),
+            Some(grace) => leaving(upper, grace, lower, &pair.memory, now),
             None if upper.shown.terminal() => finished(lower, &pair.memory, now),
             None => wanted(upper, lower, pair),
         },
@@ -170,8 +175,10 @@ fn wanted(upper: &UpperPod, lower: &Lower, pair: &Pair) -> Action {
 
 /// The upper pod is being deleted: it goes when nothing of it runs any more (Kubernetes `pkg/kubelet/kubelet.go`,
 /// `PodCouldHaveRunningContainers`).
-fn leaving(upper: &UpperPod, grace: i64, lower: &Lower, memory: &Memory) -> Action {
+fn leaving(upper: &UpperPod, grace: i64, lower: &Lower, memory: &Memory, now: i64) -> Action {
     let report = upper.finalizers && !upper.shown.terminal();
+    let forced = grace == 0;
+    let grace = grace.max(SHORTEST_GRACE);
     match lower {
         _ if memory.finalized => Action::Nothing,
         Lower::Unknown => Action::AskProvider,
@@ -186,6 +193,8 @@ fn leaving(upper: &UpperPod, grace: i64, lower: &Lower, memory: &Memory) -> Acti
                 Action::Finalize { report }
             } else if differs(upper, lower, memory) {
                 Action::Report
+            } else if forced {
+                unwanted(lower, memory, Grace::Seconds(grace), now)
             } else {
                 Action::Nothing
             }
@@ -228,7 +237,9 @@ fn differs(upper: &UpperPod, lower: &LowerPod, memory: &Memory) -> bool {
     if shown.terminal() {
         return false;
     }
-    let unsent = memory.sent.is_none_or(|sent| sent.hash != lower.hash || sent.echo != shown.hash);
+    let unsent = memory.sent.is_none_or(|sent| {
+        sent.hash != lower.hash || sent.disrupted != lower.disrupted || sent.echo != shown.hash
+    });
     unsent && (shown.hash != lower.hash || (lower.disrupted && !shown.disrupted))
         || (shown.refused && memory.refusal.is_none())
 }

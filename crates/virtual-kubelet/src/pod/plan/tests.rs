@@ -64,11 +64,26 @@ fn a_new_status_is_reported_once_even_if_the_server_drops_a_part_of_it() {
     let below = lower(json!({"phase": "Running", "podIP": "10.0.0.1"}));
     let mut pair = pair(running(), Lower::Present(below.clone()));
     assert_eq!(plan(&pair, NOW), Action::Report);
-    pair.memory.sent = Some(Sent { hash: below.hash, generation: 1, echo: hash(json!({"phase": "Running"})) });
+    let echo = hash(json!({"phase": "Running"}));
+    pair.memory.sent = Some(Sent { hash: below.hash, disrupted: false, generation: 1, echo });
     assert_eq!(plan(&pair, NOW), Action::Nothing);
     // Somebody else changed what we wrote.
     pair.upper = upper(json!({}), json!({"phase": "Running", "message": "theirs"}));
     assert_eq!(plan(&pair, NOW), Action::Report);
+}
+
+#[test]
+fn a_disruption_is_reported_once_although_nothing_else_changed() {
+    let mut below = lower(json!({"phase": "Running"}));
+    let mut pair = pair(running(), Lower::Present(below.clone()));
+    let sent = Sent { hash: below.hash, disrupted: false, generation: 1, echo: below.hash };
+    pair.memory.sent = Some(sent);
+    assert_eq!(plan(&pair, NOW), Action::Nothing);
+    below.disrupted = true;
+    pair.lower = Lower::Present(below);
+    assert_eq!(plan(&pair, NOW), Action::Report);
+    pair.memory.sent = Some(Sent { disrupted: true, ..sent });
+    assert_eq!(plan(&pair, NOW), Action::Nothing, "the server does not keep it");
 }
 
 #[test]
@@ -115,6 +130,18 @@ fn deletion_passes_its_grace_down_and_waits_for_the_end_below() {
     assert_eq!(plan(&pair, NOW), Action::Finalize { report: false });
     pair.memory.finalized = true;
     assert_eq!(plan(&pair, NOW), Action::Nothing, "finalizers of others hold it");
+}
+
+#[test]
+fn a_forced_deletion_kills_below_and_forgets_only_what_is_long_overdue() {
+    let mut below = lower(json!({"phase": "Running"}));
+    let mut pair = pair(deleted(0, json!({"phase": "Running"})), Lower::Present(below.clone()));
+    assert_eq!(plan(&pair, NOW), Action::End(Grace::Seconds(1)));
+    pair.memory.asked_to_end = Some(Grace::Seconds(1));
+    below.ending_by = Some(NOW);
+    pair.lower = Lower::Present(below);
+    assert_eq!(plan(&pair, NOW), Action::LookAgain(30));
+    assert_eq!(plan(&pair, NOW + 30), Action::End(Grace::Seconds(0)));
 }
 
 #[test]
