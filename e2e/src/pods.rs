@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
+};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -102,6 +104,13 @@ impl Pods {
             ..DeleteParams::default()
         };
         self.api.delete(&name, &params).await.with_context(|| self.about("cannot delete", &name))?;
+        Ok(())
+    }
+
+    /// Evicts the pod, as `kubectl drain` does.
+    pub async fn evict(&self, name: &str) -> anyhow::Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        pods.evict(name, &EvictParams::default()).await.with_context(|| self.about("cannot evict", name))?;
         Ok(())
     }
 
