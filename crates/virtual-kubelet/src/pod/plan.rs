@@ -237,9 +237,9 @@ fn differs(upper: &UpperPod, lower: &LowerPod, memory: &Memory) -> bool {
     if shown.terminal() {
         return false;
     }
-    let unsent = memory.sent.is_none_or(|sent| {
-        sent.hash != lower.hash || sent.disrupted != lower.disrupted || sent.echo != shown.hash
-    });
+    let unsent = memory
+        .sent
+        .is_none_or(|sent| sent.hash != lower.hash || sent.disrupted != lower.disrupted || sent.echo != shown.hash);
     unsent && (shown.hash != lower.hash || (lower.disrupted && !shown.disrupted))
         || (shown.refused && memory.refusal.is_none())
 }
