@@ -12,11 +12,12 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::{binaries, cargo};
+use crate::binaries::{self, SUPPORTED};
+use crate::cargo;
 use tally::Tally;
 
-/// The Kubernetes versions that tests use.
-const VERSIONS: &[&str] = &["1.36.3"];
+/// The Kubernetes versions that tests use: the newest and the oldest supported.
+const VERSIONS: [&str; 2] = [SUPPORTED[0], SUPPORTED[SUPPORTED.len() - 1]];
 
 /// A test binary that cargo built.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) async fn run() -> anyhow::Result<ExitCode> {
         cargo::build_services().await?;
         build_tests().await
     };
-    let (mut suites, ()) = tokio::try_join!(build, binaries::everything(VERSIONS))?;
+    let (mut suites, ()) = tokio::try_join!(build, binaries::everything(&VERSIONS))?;
     suites.sort_by_key(|suite| suite.on_clusters);
 
     let mut tally = Tally::default();

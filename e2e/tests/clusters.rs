@@ -56,6 +56,25 @@ fn a_cluster_starts_and_serves_kubectl() -> anyhow::Result<()> {
 }
 
 #[test]
+fn the_newest_and_the_oldest_supported_version_run_side_by_side() -> anyhow::Result<()> {
+    e2e::run(async {
+        let start = async |version: &str, server: &str| {
+            let cluster = Cluster::builder("versioned").version(version).start().await?;
+            let told = String::from_utf8(cluster.kubectl(&["version"]).await?.stdout)?;
+            ensure!(told.contains(&format!("Server Version: {server}")), "{told}");
+            cluster.kwok_nodes(NodeShape::default()).await?;
+            let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+            pods.create(&PostParams::default(), &pod("runs")?).await?;
+            is_in_phase(&pods, "runs", "Running").await?;
+            // Kept until the other one is there too.
+            anyhow::Ok(cluster)
+        };
+        tokio::try_join!(start("1.36", "v1.36.3"), start("1.33", "v1.33.13"))?;
+        Ok(())
+    })
+}
+
+#[test]
 fn kwok_runs_finishes_holds_and_deletes_pods() -> anyhow::Result<()> {
     e2e::run(async {
         let cluster = Cluster::builder("simulated").start().await?;
