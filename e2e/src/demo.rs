@@ -17,8 +17,8 @@ use crate::binaries;
 use crate::cargo;
 use crate::cluster::Cluster;
 use crate::kwok::NodeShape;
+use crate::link::Link;
 use crate::timeline::Timeline;
-use crate::virtual_node::VirtualNode;
 
 /// The lower clusters: the name, also of their virtual node upstairs, and how many simulated nodes they have.
 const LOWERS: [(&str, usize); 2] = [("east", 3), ("west", 2)];
@@ -41,7 +41,7 @@ pub(crate) async fn run(once: bool) -> anyhow::Result<()> {
     tokio::try_join!(cargo::build_services(), binaries::everything(newest))?;
 
     let stage = Stage::set(newest[0]).await?;
-    let nodes = stage.join().await?;
+    let links = stage.join().await?;
     stage.show(&stage.upper, &["get", "nodes"]).await?;
     stage.deploy().await?;
     stage.show(&stage.upper, &["get", "pods", "-o", "wide"]).await?;
@@ -64,7 +64,7 @@ pub(crate) async fn run(once: bool) -> anyhow::Result<()> {
         tokio::signal::ctrl_c().await?;
     }
     // Before the clusters that they serve.
-    drop(nodes);
+    drop(links);
     Ok(())
 }
 
@@ -96,18 +96,17 @@ impl Stage {
     }
 
     /// Starts a virtual node for each lower cluster.
-    async fn join(&self) -> anyhow::Result<Vec<VirtualNode>> {
-        let mut nodes = Vec::new();
+    async fn join(&self) -> anyhow::Result<Vec<Link>> {
+        let mut links = Vec::new();
         for lower in &self.lowers {
-            let mut node = VirtualNode::between(lower.name(), &self.upper, lower).spawn()?;
-            let registered = node.ready().await?;
-            let allocatable = registered.status.and_then(|status| status.allocatable).unwrap_or_default();
-            let amount = |name: &str| allocatable.get(name).map_or("?", |amount| amount.0.as_str());
+            let link = Link::builder(&self.upper, lower, lower.name()).spawn()?;
+            let node = link.until_ready().await?;
+            let amount = |name: &str| node["status"]["allocatable"][name].as_str().unwrap_or("?");
             let (cpu, memory, pods) = (amount("cpu"), amount("memory"), amount("pods"));
-            self.say(&format!("{0} is a node of upper now: {cpu} CPU, {memory} memory, {pods} pods", lower.name()));
-            nodes.push(node);
+            self.say(&format!("{} is a node of upper now: {cpu} CPU, {memory} memory, {pods} pods", link.name()));
+            links.push(link);
         }
-        Ok(nodes)
+        Ok(links)
     }
 
     /// Shows what kubectl shows.

@@ -26,7 +26,6 @@ pub mod run;
 pub mod service;
 pub mod timeline;
 pub mod usage;
-pub mod virtual_node;
 pub mod wait;
 
 pub use run::run;

@@ -9,7 +9,9 @@ use tokio::time::Instant;
 use super::lab::{DEADLINE, Lab, Target};
 use super::statistics::{median, milliseconds, per_pod};
 use super::table::Row;
-use crate::virtual_node::USER_AGENT;
+
+/// How the virtual node calls itself to API servers.
+const USER_AGENT: &str = "tensile-virtual-node/";
 
 /// What one burst through the virtual node took.
 #[derive(Clone, Debug)]
@@ -29,15 +31,15 @@ pub(super) struct Through {
 
 /// (a): pods created in the upper cluster, until all are Running there.
 pub(super) async fn through(lab: &Lab, pods: usize, namespace: &str) -> anyhow::Result<Through> {
-    let mut node = lab.virtual_node().await?;
+    let link = lab.link().await?;
     let (above, below) = lab.watch(namespace).await?;
-    let spent = node.process().usage()?.cpu;
+    let spent = link.process().usage()?.cpu;
     let asked = [lab.upper.audit()?.requests.len(), lab.lower.audit()?.requests.len()];
 
     let begin = Instant::now();
     lab.create(namespace, pods, Target::VirtualNode).await?;
     let running = above.reached(|life| life.running, pods, "Running", DEADLINE).await?;
-    let peak = node.process().usage()?.peak_megabytes();
+    let peak = link.process().usage()?.peak_megabytes();
     let deletion = Instant::now();
     lab.clear(namespace, Target::VirtualNode, &above, &below).await?;
 
@@ -49,7 +51,7 @@ pub(super) async fn through(lab: &Lab, pods: usize, namespace: &str) -> anyhow::
         pods,
         until_running: running - begin,
         until_gone: deletion.elapsed(),
-        cpu: node.process().usage()?.cpu.saturating_sub(spent),
+        cpu: link.process().usage()?.cpu.saturating_sub(spent),
         peak,
         requests: requests.collect(),
     })

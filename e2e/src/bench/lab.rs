@@ -11,8 +11,8 @@ use tensile_core::names;
 
 use crate::cluster::Cluster;
 use crate::kwok::NodeShape;
+use crate::link::Link;
 use crate::timeline::Timeline;
-use crate::virtual_node::VirtualNode;
 use crate::wait;
 
 /// The longest that any number of pods may take; beyond it something hangs.
@@ -62,9 +62,16 @@ impl Lab {
         Ok(Self { upper, lower })
     }
 
-    /// A fresh process of the virtual node, ready.
-    pub(super) async fn virtual_node(&self) -> anyhow::Result<VirtualNode> {
-        VirtualNode::between(NODE, &self.upper, &self.lower).start().await
+    /// A fresh process of the virtual node, whose node takes pods: the taints that it got while no process served it
+    /// are gone.
+    pub(super) async fn link(&self) -> anyhow::Result<Link> {
+        let link = Link::start(&self.upper, &self.lower, NODE).await?;
+        let is_served = |node: &Value| {
+            let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+            !taints.filter_map(|taint| taint["key"].as_str()).any(|key| key.starts_with("node.kubernetes.io/"))
+        };
+        link.until_node("takes pods", is_served).await?;
+        Ok(link)
     }
 
     /// Makes the namespace in both clusters and watches its pods there.

@@ -23,7 +23,7 @@ pub(super) struct Latencies {
 pub(super) async fn measure(lab: &Lab, per_second: u32, seconds: u32) -> anyhow::Result<Latencies> {
     let namespace = format!("rate-{per_second}");
     let pods = usize::try_from(per_second * seconds)?;
-    let _node = lab.virtual_node().await?;
+    let _link = lab.link().await?;
     let (above, below) = lab.watch(&namespace).await?;
 
     let mut ticks = interval(Duration::from_secs(1) / per_second);

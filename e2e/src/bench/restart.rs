@@ -31,14 +31,14 @@ pub(super) struct Many {
 
 /// Runs `pods` pods, kills the virtual node, lets some pods end below, and starts it again.
 pub(super) async fn measure(lab: &Lab, pods: usize) -> anyhow::Result<Many> {
-    let mut node = lab.virtual_node().await?;
+    let link = lab.link().await?;
     let (above, below) = lab.watch(NAMESPACE).await?;
     let begin = Instant::now();
     lab.create(NAMESPACE, pods, Target::VirtualNode).await?;
     let running = above.reached(|life| life.running, pods, "Running", DEADLINE).await?;
-    let peak = node.process().usage()?.peak_megabytes();
+    let peak = link.process().usage()?.peak_megabytes();
 
-    node.process().kill();
+    link.process().kill();
     let lower: Api<Pod> = Api::namespaced(lab.lower.client(), NAMESPACE);
     let ending: Vec<String> = below.lives().into_keys().step_by(ENDING).collect();
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { kwok::FINISH: "Succeeded" } } }));
@@ -48,9 +48,9 @@ pub(super) async fn measure(lab: &Lab, pods: usize) -> anyhow::Result<Many> {
     below.reached(|life| life.finished, ending.len(), "Succeeded", DEADLINE).await?;
 
     let start = Instant::now();
-    node.process().restart()?;
+    link.process().restart()?;
     let shown = above.reached(|life| life.finished, ending.len(), "Succeeded", DEADLINE).await?;
-    let peak_after = node.process().usage()?.peak_megabytes();
+    let peak_after = link.process().usage()?.peak_megabytes();
     Ok(Many { pods, until_running: running - begin, peak, in_sync: shown - start, peak_after })
 }
 
