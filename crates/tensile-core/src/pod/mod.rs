@@ -7,7 +7,6 @@
 mod container;
 mod fields;
 mod followed;
-mod gone;
 mod metadata;
 mod refuse;
 mod spec;
@@ -31,7 +30,6 @@ use self::{
 use crate::{names, placement};
 
 pub use followed::foreign_containers;
-pub use gone::gone_status;
 pub use metadata::lower_namespace;
 pub use refuse::Refusal;
 pub use status::{StatusView, upper_status};

@@ -12,6 +12,7 @@ use super::{
     Grace, PodError, PodId, PodObject, PodProvider, Refused,
     events::Events,
     failure,
+    lost::lost,
     metrics::Metrics,
     pairs::{Pairs, Step, digest},
     plan::{Action, Sent},
@@ -190,7 +191,7 @@ impl<P: PodProvider> Executor<P> {
         let status::Shown { hash, disrupted, .. } = status::Shown::of(&desired);
         if let Some(echo) = self.patch(upper, &desired, self.pairs.refusal_of(&upper.id).is_some()).await? {
             let sent = Sent { hash, disrupted, generation: upper.generation, echo: echo.shown.hash };
-            self.pairs.remember(&upper.id, |memory| memory.sent = Some(sent));
+            self.pairs.sent(&upper.id, sent);
         }
         Ok(())
     }
@@ -204,7 +205,7 @@ impl<P: PodProvider> Executor<P> {
             message: format!("the pod was removed from the backend of node {} behind the node's back", self.node),
         };
         self.events.warn(&upper.id, &refused).await;
-        self.patch(upper, &failure::lost(&pod, refused.reason, &refused.message, &now()), false).await.map(drop)
+        self.patch(upper, &lost(&pod, refused.reason, &refused.message, &now()), false).await.map(drop)
     }
 
     /// Removes the upper object.
@@ -213,7 +214,7 @@ impl<P: PodProvider> Executor<P> {
         if report {
             let Some(object) = self.get_upper(id).await? else { return Ok(()) };
             let pod: Value = serde_json::from_str(object.raw.get())?;
-            let last = failure::lost(&pod, "PodDeleted", "the pod was deleted before its end was seen", &now());
+            let last = lost(&pod, "PodDeleted", "the pod was deleted before its end was seen", &now());
             if self.patch(upper, &last, false).await?.is_none() {
                 return Ok(());
             }

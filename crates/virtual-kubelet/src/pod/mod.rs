@@ -7,6 +7,7 @@ mod controller;
 mod events;
 mod execute;
 mod failure;
+mod lost;
 mod metrics;
 mod pairs;
 mod plan;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     PodId, ProviderPod,
-    plan::{Action, Lower, LowerPod, Memory, Pair, Upper, plan},
+    plan::{Action, Lower, LowerPod, Memory, Pair, Sent, Upper, plan},
     queue::Queue,
     status::{self, Shown},
     upper::{Gates, UpperPod},
@@ -209,6 +209,20 @@ impl Pairs {
     /// The name of `id` is still taken by an earlier pod.
     pub(crate) fn waits_for_name(&self, id: &PodId) {
         self.lock().waiting.insert(id.key(), id.uid.clone());
+    }
+
+    /// A status was shown upstairs: its text is needed no longer, unless gates may change what is to be shown of it.
+    pub(crate) fn sent(&self, id: &PodId, sent: Sent) {
+        self.change(id, |record| {
+            record.memory.sent = Some(sent);
+            let shown = match (&record.upper, &record.lower) {
+                (Upper::Present(upper), Lower::Present(lower)) => upper.gates == Gates::None && lower.hash == sent.hash,
+                _ => false,
+            };
+            if shown {
+                record.lower_status = None;
+            }
+        });
     }
 
     /// Changes what is remembered of a pair.
