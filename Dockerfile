@@ -5,22 +5,17 @@
 
 ARG RUST_VERSION=1.95.0
 
-FROM --platform=$BUILDPLATFORM rust:${RUST_VERSION}-slim-bookworm AS build
-ARG TARGETARCH
+FROM rust:${RUST_VERSION}-slim-bookworm AS build
 WORKDIR /src
 # musl, so that the binary is static; the C parts of the crypto provider need its compiler.
 RUN apt-get update \
- && apt-get install -y --no-install-recommends musl-tools gcc-aarch64-linux-gnu gcc-x86-64-linux-gnu \
+ && apt-get install -y --no-install-recommends musl-tools \
  && rm -rf /var/lib/apt/lists/*
 COPY . .
-RUN case "$TARGETARCH" in amd64) arch=x86_64 ;; arm64) arch=aarch64 ;; *) echo "no build for $TARGETARCH" >&2; exit 1 ;; esac \
- && target="$arch-unknown-linux-musl" \
+RUN target="$(uname -m)-unknown-linux-musl" \
  && rustup target add "$target" \
- && export "CC_$(echo "$target" | tr - _)=$arch-linux-gnu-gcc" \
- && export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
- && export CARGO_PROFILE_RELEASE_STRIP=symbols \
- && cargo build --release --locked --target "$target" -p virtual-node \
- && mkdir dist && cp "target/$target/release/virtual-node" dist/
+ && CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --target "$target" -p virtual-node \
+ && mkdir -p dist && cp "target/$target/release/virtual-node" dist/
 
 FROM scratch AS service
 LABEL org.opencontainers.image.licenses="Apache-2.0" \

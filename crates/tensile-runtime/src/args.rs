@@ -56,9 +56,9 @@ pub fn help<A: CommandFactory>() -> String {
 fn file_flags(command: &Command, path: &Path, typed: &ArgMatches) -> Result<Vec<OsString>, Error> {
     let refuse = |what: String| Error::raw(ErrorKind::InvalidValue, what).format(&mut command.clone());
     let text = std::fs::read_to_string(path)
-        .map_err(|error| refuse(format!("cannot read the settings file {}: {error}\n", path.display())))?;
+        .map_err(|error| refuse(format!("cannot read the settings file {}: {error}", path.display())))?;
     let entries = serde_saphyr::from_str::<Option<Entries>>(&text)
-        .map_err(|error| refuse(format!("the settings file {} is not valid: {error}\n", path.display())))?
+        .map_err(|error| refuse(format!("the settings file {} is not valid: {error}", path.display())))?
         .unwrap_or_default();
     let mut flags = Vec::new();
     for (name, value) in entries.0 {
@@ -66,7 +66,7 @@ fn file_flags(command: &Command, path: &Path, typed: &ArgMatches) -> Result<Vec<
         match accepted(command, &name.value, &flag) {
             Ok(id) if typed.value_source(id) == Some(ValueSource::CommandLine) => {}
             Ok(_) => flags.push(flag.into()),
-            Err(error) => return Err(refuse(format!("{}:{}: {error}\n", path.display(), name.defined.line()))),
+            Err(error) => return Err(refuse(format!("{}:{}: {error}", path.display(), name.defined.line()))),
         }
     }
     Ok(flags)

@@ -44,9 +44,9 @@ pub enum ShutdownError {
         /// The second signal.
         signal: &'static str,
     },
-    /// The runtime or the signal handlers could not be made.
-    #[error("cannot start: {0}")]
-    Start(#[from] std::io::Error),
+    /// The signal handlers could not be installed.
+    #[error("cannot listen for signals: {0}")]
+    Signals(std::io::Error),
 }
 
 /// SIGTERM and SIGINT, as they come.
@@ -59,8 +59,8 @@ pub fn signals() -> Result<impl Stream<Item = &'static str> + Send + Unpin + use
         let signal = signal(kind)?;
         Ok(stream::unfold(signal, move |mut signal| async move { signal.recv().await.map(|()| (name, signal)) }))
     };
-    let terminate = each(SignalKind::terminate(), "SIGTERM")?;
-    let interrupt = each(SignalKind::interrupt(), "SIGINT")?;
+    let terminate = each(SignalKind::terminate(), "SIGTERM").map_err(ShutdownError::Signals)?;
+    let interrupt = each(SignalKind::interrupt(), "SIGINT").map_err(ShutdownError::Signals)?;
     Ok(Box::pin(stream::select(terminate, interrupt)))
 }
 

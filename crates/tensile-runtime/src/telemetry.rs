@@ -1,5 +1,7 @@
 //! Structured logs on standard error, as text for people or JSON for machines.
 
+use std::io::IsTerminal;
+
 use clap::{ArgAction, Args, ValueEnum};
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
@@ -37,18 +39,15 @@ pub enum LogFormat {
     Json,
 }
 
-/// Why the log could not be set up.
+/// Why the log could not be set up, in one sentence that says all: there is no further source to it.
 #[derive(Debug, Error)]
 pub enum TelemetryError {
     /// `--log-level` is neither a level nor a list of directives.
-    #[error("not a level (error, warn, info, debug, trace) or a list of directives: {source}")]
-    Level {
-        /// What is wrong with it.
-        source: ParseError,
-    },
+    #[error("not a level (error, warn, info, debug, trace) or a list of directives: {0}")]
+    Level(ParseError),
     /// Another subscriber was installed first.
     #[error("the log was already set up: {0}")]
-    AlreadySet(#[from] TryInitError),
+    AlreadySet(TryInitError),
 }
 
 impl LogArgs {
@@ -67,7 +66,7 @@ impl LogArgs {
     }
 
     fn filter(&self) -> Result<EnvFilter, TelemetryError> {
-        EnvFilter::builder().parse(self.directives()).map_err(|source| TelemetryError::Level { source })
+        EnvFilter::builder().parse(self.directives()).map_err(TelemetryError::Level)
     }
 }
 
@@ -81,13 +80,15 @@ fn level(text: &str) -> Result<String, String> {
 ///
 /// Once per process: a second call is an error.
 pub fn init(args: &LogArgs) -> Result<(), TelemetryError> {
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(args.filter()?).with_writer(std::io::stderr).with_target(true);
-    match args.log_format.unwrap_or_default() {
-        LogFormat::Text => builder.finish().try_init()?,
-        LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
-    }
-    Ok(())
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(args.filter()?)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    let installed = match args.log_format.unwrap_or_default() {
+        LogFormat::Text => builder.finish().try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
+    };
+    installed.map_err(TelemetryError::AlreadySet)
 }
 
 #[cfg(test)]

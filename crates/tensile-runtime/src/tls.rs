@@ -24,16 +24,16 @@ use crate::clients::install_crypto;
 /// How often the files are compared with what is served.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(10);
 
-/// Why a certificate cannot be served.
+/// Why a certificate cannot be served, in one sentence.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {error}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The file holds no certificate.
     #[error("{} holds no PEM certificate", path.display())]
@@ -48,18 +48,15 @@ pub enum CertificateError {
         path: PathBuf,
     },
     /// The key cannot sign for the certificate. While files are being swapped this passes by itself.
-    #[error("the key in {} does not fit the certificate in {}: {source}", key.display(), cert.display())]
+    #[error("the key in {} does not fit the certificate in {}: {error}", key.display(), cert.display())]
     Mismatch {
         /// The certificate's file.
         cert: PathBuf,
         /// The key's file.
         key: PathBuf,
         /// What rustls says.
-        source: rustls::Error,
+        error: rustls::Error,
     },
-    /// The TLS settings are not valid.
-    #[error("cannot set up TLS: {0}")]
-    Settings(#[from] rustls::Error),
 }
 
 /// A certificate and its key, as they were last read from their files.
@@ -144,13 +141,13 @@ impl Loaded {
         let private =
             PrivateKeyDer::from_pem_slice(&key_pem).map_err(|_| CertificateError::NoKey { path: key.to_owned() })?;
         let certified = CertifiedKey::from_der(chain, private, &rustls::crypto::aws_lc_rs::default_provider())
-            .map_err(|source| CertificateError::Mismatch { cert: cert.to_owned(), key: key.to_owned(), source })?;
+            .map_err(|error| CertificateError::Mismatch { cert: cert.to_owned(), key: key.to_owned(), error })?;
         Ok(Self { cert_pem, key_pem, certified: Arc::new(certified) })
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    std::fs::read(path).map_err(|source| CertificateError::Read { path: path.to_owned(), source })
+    std::fs::read(path).map_err(|error| CertificateError::Read { path: path.to_owned(), error })
 }
 
 #[cfg(test)]

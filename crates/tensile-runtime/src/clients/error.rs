@@ -9,15 +9,17 @@ use thiserror::Error;
 use super::ClientSource;
 
 /// Why no client can be made from a [`ClientSource`]. All of them need a human.
+///
+/// The sentence says all; nothing is left to `source`, so that a printed chain does not repeat itself.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The file cannot be read.
-    #[error("cannot read kubeconfig {}: {source}", path.display())]
+    #[error("cannot read kubeconfig {}: {error}", path.display())]
     ReadKubeconfig {
         /// The kubeconfig.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The file is no kubeconfig. Only the place is told, because the line may hold a token.
     #[error("kubeconfig {} is not valid YAML of a kubeconfig{place}", path.display())]
@@ -78,7 +80,7 @@ impl ClientError {
     pub(super) fn kubeconfig(path: &Path, error: KubeconfigError) -> Self {
         let path = path.to_owned();
         match error {
-            KubeconfigError::ReadConfig(source, _) => Self::ReadKubeconfig { path, source },
+            KubeconfigError::ReadConfig(error, _) => Self::ReadKubeconfig { path, error },
             KubeconfigError::Parse(error) => {
                 let place = error
                     .location()

@@ -310,3 +310,10 @@ async fn a_limited_client_still_answers() {
         probe(&client).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_printed_chain_of_causes_does_not_repeat_itself() {
+    let files = Files::new();
+    let error = connect(&source(&files.path("absent"))).await.map(drop).unwrap_err();
+    assert!(std::error::Error::source(&error).is_none());
+}
