@@ -46,7 +46,7 @@ impl Memory {
     }
 
     /// A pod as it starts: each container runs.
-    fn start(&self, upper: &PodObject) -> ProviderPod {
+    fn start(upper: &PodObject) -> ProviderPod {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let finish = upper.json["metadata"]["annotations"]["example/finish"].as_str();
         let state = match finish {
@@ -83,7 +83,7 @@ impl Memory {
 
 impl PodProvider for Memory {
     async fn create_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
-        let pod = self.pods().entry(upper.id.clone()).or_insert_with(|| self.start(upper)).clone();
+        let pod = self.pods().entry(upper.id.clone()).or_insert_with(|| Self::start(upper)).clone();
         self.tell(Change::Is(Box::new(pod.clone())));
         Ok(pod)
     }
@@ -145,7 +145,7 @@ impl NodeProvider for Memory {
     }
 
     async fn changed(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -156,8 +156,8 @@ async fn main() -> anyhow::Result<()> {
     let client = kube::Client::try_default().await?;
     let provider = Arc::new(Memory::new(&node));
     let token = CancellationToken::new();
-    let pods =
-        PodController::new(client.clone(), provider.clone(), &PodControllerConfig { node: node.clone(), workers: 8 });
+    let config = PodControllerConfig { node: node.clone(), workers: 8 };
+    let pods = PodController::new(client.clone(), provider.clone(), &config, &prometheus::Registry::new())?;
     let nodes = NodeController::new(client, provider, NodeControllerConfig::new(&node));
     let stop = {
         let token = token.clone();
