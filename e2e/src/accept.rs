@@ -57,8 +57,9 @@ pub(crate) async fn run() -> anyhow::Result<ExitCode> {
 
 async fn build_tests() -> anyhow::Result<Vec<Suite>> {
     let mut build = cargo::command("test");
-    build.args(["--workspace", "--no-run", "--message-format=json-render-diagnostics"]).stderr(Stdio::inherit());
-    let output = build.output().await.context("cannot start cargo")?;
+    // Progress and errors go to the terminal, the list of what was built comes here.
+    build.args(["--workspace", "--no-run", "--message-format=json-render-diagnostics"]).stdout(Stdio::piped());
+    let output = build.spawn().context("cannot start cargo")?.wait_with_output().await?;
     ensure!(output.status.success(), "the tests do not build");
     suites(&String::from_utf8(output.stdout)?)
 }
