@@ -72,8 +72,7 @@ async fn a_backend_that_is_away_at_the_start_gives_a_node_that_is_not_ready_and_
     scene.until_ready_is("True").await;
     assert_eq!(scene.ready_condition()["message"], "fine");
     assert!(scene.seconds(Instant::now()) < 11.0);
-    let mut state = scene.state.clone();
-    state.wait_for(|state| state.recoveries == 1).await.unwrap();
+    scene.until_state(|state| state.recoveries == 1).await;
     scene.end().await;
 }
 
@@ -98,7 +97,7 @@ async fn one_failed_ping_leaves_the_node_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_backend_is_away_the_node_says_so_and_its_lease_is_renewed() {
-    let mut scene = Scene::registered().await;
+    let scene = Scene::registered().await;
     scene.provider.set_pings(&[Some(Err("gone"))]);
     let failed_at = Instant::now();
     scene.until_ready_is("False").await;
@@ -114,7 +113,7 @@ async fn while_the_backend_is_away_the_node_says_so_and_its_lease_is_renewed() {
     assert_eq!(scene.ready_condition()["status"], "False");
     scene.provider.set_pings(&[Some(Ok(()))]);
     scene.until_ready_is("True").await;
-    scene.state.wait_for(|state| state.recoveries == 2).await.unwrap();
+    scene.until_state(|state| state.recoveries == 2).await;
     scene.end().await;
 }
 
@@ -129,6 +128,7 @@ async fn without_changes_the_status_is_written_each_minute_and_the_lease_renewed
         .await;
     let patches: Vec<f64> = scene.fake.times("PATCH node").into_iter().map(|at| scene.seconds(at).round()).collect();
     assert_eq!(patches, [60.0, 120.0, 180.0]);
+    assert_eq!(scene.state.borrow().recoveries, 1);
     let renewals: Vec<Instant> = scene.fake.times("PUT lease");
     let gaps: Vec<u128> = renewals.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
     assert!(gaps.len() > 10 && gaps.iter().all(|gap| (10_000..=10_401).contains(gap)), "{gaps:?}");
@@ -193,6 +193,8 @@ async fn a_lease_that_was_collected_with_the_old_node_is_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_others_replaced_is_taken_over_with_its_lease() {
     let scene = Scene::registered().await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let replaced_at = Instant::now();
     scene.fake.meddle(|node| *node = json!({"metadata": {"name": "v", "uid": "theirs"}, "spec": {}, "status": {}}));
     scene.until_ready_is("True").await;
     scene
@@ -201,19 +203,20 @@ async fn a_node_that_others_replaced_is_taken_over_with_its_lease() {
             contents.lease.as_ref().unwrap()["metadata"]["ownerReferences"][0]["uid"] == "theirs"
         })
         .await;
+    assert!(replaced_at.elapsed() < Duration::from_secs(1), "{:?}", replaced_at.elapsed());
     assert_eq!(scene.fake.times("POST node").len(), 1);
     scene.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_declared_unknown_is_written_at_once_and_counts_as_recovered() {
-    let mut scene = Scene::registered().await;
+    let scene = Scene::registered().await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let declared_at = Instant::now();
     scene.fake.meddle(|node| node["status"]["conditions"][0]["status"] = "Unknown".into());
     scene.until_ready_is("True").await;
     assert!(declared_at.elapsed() < Duration::from_secs(1), "{:?}", declared_at.elapsed());
-    scene.state.wait_for(|state| state.recoveries == 2).await.unwrap();
+    scene.until_state(|state| state.recoveries == 2).await;
     scene.end().await;
 }
 
@@ -228,16 +231,16 @@ async fn requests_that_fail_hang_or_conflict_are_repeated_until_they_succeed() {
         ("GET lease", 500),
         ("POST lease", 0),
     ]);
-    let mut scene = Scene::begin(&fake, &[Some(Ok(()))]);
+    let scene = Scene::begin(&fake, &[Some(Ok(()))]);
     for failure in [
         "the API server answered 500: refused with 500",
         "no answer from the API server within 10s",
         "the API server answered 403: refused with 403",
         "refused with 409",
     ] {
-        scene.state.wait_for(|state| state.failure.as_deref() == Some(failure)).await.unwrap();
+        scene.until_state(|state| state.failure.as_deref() == Some(failure)).await;
     }
-    scene.state.wait_for(|state| state.failure.is_none()).await.unwrap();
+    scene.until_state(|state| state.failure.is_none()).await;
     fake.until("a lease", |contents| contents.lease.is_some()).await;
     assert!(fake.contents().faults.is_empty());
     scene.end().await;

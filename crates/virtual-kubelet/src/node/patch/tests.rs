@@ -96,6 +96,23 @@ fn an_unchanged_node_is_patched_with_heartbeats_alone() {
 }
 
 #[test]
+fn what_is_gone_already_is_not_taken_back_again() {
+    let mut server = registered(&node());
+    server["metadata"]["labels"] = json!({"a": "1"});
+    let mut less = node();
+    less["metadata"]["labels"] = json!({"a": "1"});
+    assert_eq!(status_patch(&server, &less, now())["metadata"]["labels"], json!({}));
+}
+
+#[test]
+fn times_that_a_provider_gives_are_not_remembered() {
+    let mut timed = node();
+    timed["status"]["conditions"][0]["lastHeartbeatTime"] = "2020-01-01T00:00:00Z".into();
+    timed["status"]["conditions"][0]["lastTransitionTime"] = "2020-01-01T00:00:00Z".into();
+    assert_eq!(registration(&timed, now())["metadata"], registration(&node(), now())["metadata"]);
+}
+
+#[test]
 fn the_transition_time_moves_only_with_the_status() {
     let mut server = registered(&node());
     for condition in server["status"]["conditions"].as_array_mut().unwrap() {

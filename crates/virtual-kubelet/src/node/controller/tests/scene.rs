@@ -108,6 +108,13 @@ impl Scene {
         self.fake.until(&what, |contents| contents.node.as_ref().and_then(patch::ready) == Some(status)).await;
     }
 
+    /// Waits for a state of the controller, up to ten minutes of the paused clock.
+    pub(super) async fn until_state(&self, wanted: impl Fn(&NodeState) -> bool) {
+        let mut state = self.state.clone();
+        let reached = tokio::time::timeout(Duration::from_secs(600), state.wait_for(|state| wanted(state))).await;
+        assert!(reached.is_ok(), "never reached; it is {:?}", self.state.borrow());
+    }
+
     /// The Node and its lease.
     pub(super) fn objects(&self) -> (Value, Value) {
         let contents = self.fake.contents();
