@@ -13,7 +13,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, Error, Parser};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::Spanned;
+use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 
 /// The flag that names a settings file, to be flattened into a service's arguments.
 #[derive(Debug, Clone, Default, Args)]
@@ -57,16 +57,22 @@ fn file_flags(command: &Command, path: &Path, typed: &ArgMatches) -> Result<Vec<
     let refuse = |what: String| Error::raw(ErrorKind::InvalidValue, what).format(&mut command.clone());
     let text = std::fs::read_to_string(path)
         .map_err(|error| refuse(format!("cannot read the settings file {}: {error}", path.display())))?;
-    let entries = serde_saphyr::from_str::<Option<Entries>>(&text)
+    let options = serde_saphyr::options! { with_snippet: false, duplicate_keys: DuplicateKeyPolicy::PassThrough };
+    let entries = serde_saphyr::from_str_with_options::<Option<Entries>>(&text, options)
         .map_err(|error| refuse(format!("the settings file {} is not valid: {error}", path.display())))?
         .unwrap_or_default();
     let mut flags = Vec::new();
+    let mut lines = BTreeMap::new();
     for (name, value) in entries.0 {
+        let line = name.defined.line();
+        if let Some(first) = lines.insert(name.value.clone(), line) {
+            return Err(refuse(format!("{}:{line}: {:?} was set in line {first} already", path.display(), name.value)));
+        }
         let flag = format!("--{}={}", name.value, value.0);
         match accepted(command, &name.value, &flag) {
             Ok(id) if typed.value_source(id) == Some(ValueSource::CommandLine) => {}
             Ok(_) => flags.push(flag.into()),
-            Err(error) => return Err(refuse(format!("{}:{}: {error}", path.display(), name.defined.line()))),
+            Err(error) => return Err(refuse(format!("{}:{line}: {error}", path.display()))),
         }
     }
     Ok(flags)
@@ -95,7 +101,7 @@ fn accepted<'c>(command: &'c Command, name: &str, flag: &str) -> Result<&'c str,
     }
 }
 
-/// The settings in the order of the file; a name that comes twice is refused by the YAML reader.
+/// The settings in the order of the file, with a name as often as it comes.
 #[derive(Debug, Default)]
 struct Entries(Vec<(Spanned<String>, FlagValue)>);
 
@@ -271,13 +277,14 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_map_is_refused() {
-        assert!(with_file(Some("- a\n- b\n"), &[]).unwrap_err().contains("settings.yaml is not valid"));
+        let error = with_file(Some("- a\n- b\n"), &[]).unwrap_err();
+        assert!(error.contains("settings.yaml is not valid: expected mapping start at line 1"), "{error}");
     }
 
     #[test]
     fn a_setting_that_comes_twice_is_refused() {
         let error = with_file(Some("client-qps: 1\nclient-qps: 2\n"), &[]).unwrap_err();
-        assert!(error.contains("settings.yaml") && error.contains("client-qps"), "{error}");
+        assert!(error.starts_with("error: settings.yaml:2: \"client-qps\" was set in line 1 already\n"), "{error}");
     }
 
     #[test]
