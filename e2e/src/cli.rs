@@ -60,7 +60,9 @@ enum Clusters {
 
 /// Parses the command line and does what it says; the exit code says whether it worked.
 pub fn run() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    // An API server that is still starting answers 500; whoever waits for it says so better than the client.
+    let quiet = "warn,kube_client::client::builder=off";
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(quiet));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match crate::run(act(Arguments::parse().command)) {
         Ok(code) => code,
