@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::pods::{PATIENCE, condition};
-use crate::process::{Launch, Process};
+use crate::process::{Launch, Process, Signal};
 use crate::{service, wait};
 
 /// Key of the taint on virtual nodes.
@@ -130,6 +131,19 @@ impl Link {
     /// Starts it again, killing it if it runs. Does not wait for anything.
     pub fn restart(&self) -> anyhow::Result<()> {
         self.process().restart()
+    }
+
+    /// SIGTERM; an error unless it ends with exit code 0 within `deadline`.
+    pub async fn terminate(&self, deadline: Duration) -> anyhow::Result<()> {
+        self.process().signal(Signal::TERM)?;
+        let about = format!("virtual node {} ends", self.name);
+        let status = wait::eventually(deadline, &about, async || {
+            let ended = self.process().exited();
+            ended.context("it is still running")
+        });
+        let status = status.await?;
+        ensure!(status.success(), "virtual node {} ended: {status}", self.name);
+        Ok(())
     }
 
     /// Its process.
