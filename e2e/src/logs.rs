@@ -46,6 +46,11 @@ fn logs() -> MutexGuard<'static, Logs> {
 
 /// The last `lines` lines of the file, or why they cannot be read.
 pub fn tail(path: &Path, lines: usize) -> String {
+    tail_of(path, lines, |_| true)
+}
+
+/// The last of those lines that are `worth` it.
+fn tail_of(path: &Path, lines: usize, worth: fn(&&str) -> bool) -> String {
     let read = || {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -56,7 +61,7 @@ pub fn tail(path: &Path, lines: usize) -> String {
     };
     match read() {
         Ok(text) => {
-            let all: Vec<&str> = text.lines().collect();
+            let all: Vec<&str> = text.lines().filter(worth).collect();
             all[all.len().saturating_sub(lines)..].join("\n")
         }
         Err(error) => format!("(cannot read {}: {error})", path.display()),
@@ -71,7 +76,13 @@ pub fn tails(lines: usize) -> String {
 }
 
 fn titled(name: &str, path: &Path, lines: usize) -> String {
-    format!("--- {name} ({})\n{}", path.display(), tail(path, lines))
+    format!("--- {name} ({})\n{}", path.display(), tail_of(path, lines, tells_of_trouble))
+}
+
+/// Everything but what Kubernetes' components log as information: `I1121 13:26:20...`.
+fn tells_of_trouble(line: &&str) -> bool {
+    let date = line.strip_prefix('I').and_then(|rest| rest.get(..4));
+    !date.is_some_and(|date| date.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -84,5 +95,12 @@ mod tests {
         std::fs::write(file.path(), "a\nb\nc\n").unwrap();
         assert_eq!(tail(file.path(), 2), "b\nc");
         assert_eq!(tail(file.path(), 9), "a\nb\nc");
+    }
+
+    #[test]
+    fn information_of_components_is_left_out_when_all_logs_are_shown() {
+        assert!(!tells_of_trouble(&"I1121 13:26:20.1 1 a.go:1] fine"));
+        assert!(tells_of_trouble(&"E1121 13:26:20.1 1 a.go:1] broken"));
+        assert!(tells_of_trouble(&"It broke"));
     }
 }
