@@ -46,6 +46,8 @@ pub const NODE_NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Key of the taint on a node that is not heard of.
 pub const NODE_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
+/// Label by which a pod opts out of the webhook with value `true`: its constraints stay where its author put them.
+pub const LEAVE_PLACEMENT: &str = "tensile.io/leave-placement";
 /// Label on everything made below: the UID of the upper cluster's `kube-system` namespace.
 pub const UPPER_CLUSTER: &str = "tensile.io/upper-cluster";
 /// Label on everything made below: the virtual node it was made for (see [`label_value`]).
@@ -79,9 +81,7 @@ pub fn label_value(name: &str) -> String {
 /// FNV-1a, 64 bit: stable over versions and machines, for names that are written into clusters.
 #[must_use]
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
 //! What tests of all crates share. Never a normal dependency.
 
 pub mod fault_proxy;
+pub mod flat_cluster;

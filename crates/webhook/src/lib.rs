@@ -1,1 +1,14 @@
-//! Admission: what only lower nodes can satisfy moves into the stash.
+//! The admission webhook: what only lower nodes can satisfy moves into the stash.
+//!
+//! From the inside out: [`review`] reads and writes the envelope, [`mutate`] decides and changes nothing by itself,
+//! [`router`] is the HTTP around them, [`app`] the process around that.
+
+pub mod app;
+pub mod args;
+pub mod metrics;
+pub mod mutate;
+pub mod pod;
+pub mod review;
+pub mod router;
+pub mod tls;
+pub mod tolerations;

@@ -1,8 +1,6 @@
 //! What split and restore do with pods, by example; properties over generated pods are in [`flat_cluster`].
 
 mod flat_cluster;
-mod generate;
-mod oracle;
 mod restored;
 mod splits;
 

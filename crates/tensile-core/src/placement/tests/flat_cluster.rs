@@ -4,9 +4,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
+use tensile_testkit::flat_cluster::{self, Choices, Cluster, KEPT, Machine};
 
-use super::generate::{self, Choices, Cluster, KEPT};
-use super::oracle::{self, Machine};
 use super::{REQUIRED, with_split};
 use crate::placement::selector::{HardConstraints, Node, Taint};
 use crate::placement::{KeptKeys, Placement, PlacementError, restore, split};
@@ -17,19 +16,6 @@ const PODS: usize = 50;
 
 fn kept() -> KeptKeys {
     KeptKeys::new(KEPT)
-}
-
-/// The lower node as it would be in the flat cluster: with the kept keys, and under the name, of its virtual node.
-fn flat(lower: &Machine, virtual_node: &Machine) -> Machine {
-    let mut flat = lower.clone();
-    flat.name.clone_from(&virtual_node.name);
-    flat.labels.retain(|key, _| !KEPT.contains(&key.as_str()));
-    for key in KEPT {
-        if let Some(value) = virtual_node.labels.get(key) {
-            flat.labels.insert(key.to_owned(), value.clone());
-        }
-    }
-    flat
 }
 
 fn spec_of(placement: &Placement) -> Value {
@@ -51,7 +37,7 @@ fn landings<'a>(pod: &Value, clusters: &'a [Cluster]) -> Vec<(&'a Cluster, &'a M
     let mut landings = Vec::new();
     for cluster in clusters {
         let virtual_node = &cluster.virtual_node;
-        let chosen = oracle::selects(&pod["spec"], virtual_node);
+        let chosen = flat_cluster::selects(&pod["spec"], virtual_node);
         let lower_spec = match restore(pod, &virtual_node.labels, &virtual_node.name, &kept()) {
             Ok(placement) => Some(spec_of(&placement)),
             Err(PlacementError::WrongVirtualNode { .. }) => None,
@@ -59,7 +45,7 @@ fn landings<'a>(pod: &Value, clusters: &'a [Cluster]) -> Vec<(&'a Cluster, &'a M
         };
         assert_eq!(lower_spec.is_some(), chosen, "a wrong virtual node is one the scheduler would not choose: {pod}");
         for lower in &cluster.lower {
-            let lands = lower_spec.as_ref().is_some_and(|spec| oracle::allows(spec, lower));
+            let lands = lower_spec.as_ref().is_some_and(|spec| flat_cluster::allows(spec, lower));
             landings.push((cluster, lower, lands));
         }
     }
@@ -71,7 +57,7 @@ fn check_equivalence(pod: &Value, clusters: &[Cluster]) {
     let once = split(pod, &kept()).unwrap();
     let split_pod = with_split(pod, &once);
     for (cluster, lower, lands) in landings(&split_pod, clusters) {
-        let allowed = oracle::allows(&pod["spec"], &flat(lower, &cluster.virtual_node));
+        let allowed = flat_cluster::allows(&pod["spec"], &cluster.flat(lower));
         assert_eq!(lands, allowed, "{pod} on {lower:?} below {:?}", cluster.virtual_node);
     }
 
@@ -81,9 +67,9 @@ fn check_equivalence(pod: &Value, clusters: &[Cluster]) {
 
 /// Pods by the hundred thousand, in two tests so that they use two processors.
 fn a_pod_lands_exactly_where_the_flat_cluster_allows_it(layout: &[u8], pods: &[Vec<u8>]) {
-    let clusters = generate::clusters(&mut Choices(layout));
+    let clusters = flat_cluster::clusters(&mut Choices(layout));
     for bytes in pods {
-        check_equivalence(&generate::pod(&mut Choices(bytes)), &clusters);
+        check_equivalence(&flat_cluster::pod(&mut Choices(bytes)), &clusters);
     }
 }
 
@@ -118,9 +104,9 @@ proptest! {
 
     #[test]
     fn a_pod_that_was_never_split_is_restored_as_if_it_had_been(layout in layout(), pods in pods(10)) {
-        let clusters = generate::clusters(&mut Choices(&layout));
+        let clusters = flat_cluster::clusters(&mut Choices(&layout));
         for bytes in pods {
-            let pod = generate::pod(&mut Choices(&bytes));
+            let pod = flat_cluster::pod(&mut Choices(&bytes));
             let split_pod = with_split(&pod, &split(&pod, &kept()).unwrap());
             for Cluster { virtual_node: Machine { name, labels, .. }, .. } in &clusters {
                 let expected = restore(&split_pod, labels, name, &kept());
@@ -132,16 +118,16 @@ proptest! {
     /// As another webhook may, or an author who tightens a gated pod.
     #[test]
     fn constraints_added_to_a_split_pod_count_as_well(layout in layout(), pods in pods(10), added in pods(10)) {
-        let clusters = generate::clusters(&mut Choices(&layout));
+        let clusters = flat_cluster::clusters(&mut Choices(&layout));
         for (bytes, added) in pods.iter().zip(&added) {
-            let pod = generate::pod(&mut Choices(bytes));
+            let pod = flat_cluster::pod(&mut Choices(bytes));
             let mut again = with_split(&pod, &split(&pod, &kept()).unwrap());
             let terms = added_terms(&mut again["spec"], &mut Choices(added));
             let added = json!({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}});
             let again = with_split(&again, &split(&again, &kept()).unwrap());
             for (cluster, lower, lands) in landings(&again, &clusters) {
-                let machine = flat(lower, &cluster.virtual_node);
-                let allowed = oracle::allows(&pod["spec"], &machine) && oracle::selects(&added, &machine);
+                let machine = cluster.flat(lower);
+                let allowed = flat_cluster::allows(&pod["spec"], &machine) && flat_cluster::selects(&added, &machine);
                 prop_assert_eq!(lands, allowed, "{} with {} on {:?}", pod, added, machine);
             }
         }
@@ -149,9 +135,9 @@ proptest! {
 
     #[test]
     fn the_order_of_terms_and_requirements_does_not_matter(layout in layout(), pods in pods(10)) {
-        let clusters = generate::clusters(&mut Choices(&layout));
+        let clusters = flat_cluster::clusters(&mut Choices(&layout));
         for bytes in pods {
-            let pod = generate::pod(&mut Choices(&bytes));
+            let pod = flat_cluster::pod(&mut Choices(&bytes));
             let mut reversed = pod.clone();
             reverse_lists(&mut reversed["spec"]["affinity"]);
             let of = |pod: &Value| {
@@ -164,17 +150,17 @@ proptest! {
 
     #[test]
     fn the_rules_of_the_selector_are_those_of_the_oracle(layout in layout(), pods in pods(20)) {
-        let clusters = generate::clusters(&mut Choices(&layout));
+        let clusters = flat_cluster::clusters(&mut Choices(&layout));
         for bytes in pods {
-            let pod = generate::pod(&mut Choices(&bytes));
+            let pod = flat_cluster::pod(&mut Choices(&bytes));
             let spec = &pod["spec"];
             let constraints = HardConstraints::of_spec(spec.as_object().unwrap()).unwrap();
             for machine in clusters.iter().flat_map(|cluster| &cluster.lower) {
                 let selects = constraints.select(Node { name: &machine.name, labels: &machine.labels });
-                prop_assert_eq!(selects, oracle::selects(spec, machine), "{} on {:?}", pod, machine);
+                prop_assert_eq!(selects, flat_cluster::selects(spec, machine), "{} on {:?}", pod, machine);
                 let taints: Vec<Taint> = machine.taints.iter().cloned().map(taint).collect();
                 let allows = selects && constraints.untolerated(&taints).is_none();
-                prop_assert_eq!(allows, oracle::allows(spec, machine), "{} on {:?}", pod, machine);
+                prop_assert_eq!(allows, flat_cluster::allows(spec, machine), "{} on {:?}", pod, machine);
             }
         }
     }
@@ -188,7 +174,7 @@ fn taint((key, value, effect): (String, String, String)) -> Taint {
 fn added_terms(spec: &mut Value, choices: &mut Choices<'_>) -> Vec<Value> {
     let terms = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"].as_array_mut();
     if let Some(terms) = terms {
-        let requirement = generate::requirement(choices);
+        let requirement = flat_cluster::requirement(choices);
         for term in terms.iter_mut().filter(|term| **term != json!({})) {
             match term["matchExpressions"].as_array_mut() {
                 Some(expressions) => expressions.push(requirement.clone()),
@@ -197,7 +183,7 @@ fn added_terms(spec: &mut Value, choices: &mut Choices<'_>) -> Vec<Value> {
         }
         return vec![json!({"matchExpressions": [requirement]})];
     }
-    let terms = vec![generate::term(choices), generate::term(choices)];
+    let terms = vec![flat_cluster::term(choices), flat_cluster::term(choices)];
     spec["affinity"]["nodeAffinity"][REQUIRED] = json!({"nodeSelectorTerms": terms});
     terms
 }
@@ -220,12 +206,12 @@ fn the_generated_cases_are_worth_trying() {
     let (mut allowed, mut refused, mut paired) = (0, 0, 0);
     for _ in 0..60 {
         let (layout, pods) = (layout(), pods(PODS)).new_tree(&mut runner).unwrap().current();
-        let clusters = generate::clusters(&mut Choices(&layout));
-        for pod in pods.iter().map(|bytes| generate::pod(&mut Choices(bytes))) {
+        let clusters = flat_cluster::clusters(&mut Choices(&layout));
+        for pod in pods.iter().map(|bytes| flat_cluster::pod(&mut Choices(bytes))) {
             paired += usize::from(!split(&pod, &kept()).unwrap().stash.required_terms.is_empty());
             for cluster in &clusters {
                 for lower in &cluster.lower {
-                    if oracle::allows(&pod["spec"], &flat(lower, &cluster.virtual_node)) {
+                    if flat_cluster::allows(&pod["spec"], &cluster.flat(lower)) {
                         allowed += 1;
                     } else {
                         refused += 1;

@@ -46,11 +46,13 @@ fn constraints_on_kept_keys_alone_are_not_touched() {
 
 #[test]
 fn empty_fields_are_not_touched() {
-    let spec = json!({"nodeSelector": {}, "affinity": {"nodeAffinity": {}}, "tolerations": [],
-        "topologySpreadConstraints": []});
-    let split = split(&pod(&spec), &kept()).unwrap();
-    assert_eq!(split.upper, Placement::of_pod(&pod(&spec)));
-    assert_eq!(split.stash.encode(), "{}");
+    for affinity in [json!({}), json!({"nodeAffinity": {}}), json!({"podAffinity": {}, "podAntiAffinity": {}})] {
+        let spec =
+            json!({"nodeSelector": {}, "affinity": affinity, "tolerations": [], "topologySpreadConstraints": []});
+        let split = split(&pod(&spec), &kept()).unwrap();
+        assert_eq!(split.upper, Placement::of_pod(&pod(&spec)));
+        assert_eq!(split.stash.encode(), "{}");
+    }
 }
 
 #[test]
@@ -140,6 +142,32 @@ fn preferred_terms_are_split_each_with_its_weight() {
             r#"{"key":"gpu","operator":"In","values":["yes"]}]}}]}"#,
         )
     );
+}
+
+#[test]
+fn preferred_terms_without_kept_keys_are_stashed_as_tensile_kubes_virtual_node_reads_them() {
+    let (upper, stash) = affinity_split(
+        &json!({"nodeAffinity": {PREFERRED: [{"weight": 2, "preference": term(&[is("disk", "ssd")])}]}}),
+    );
+    assert_eq!(upper, None);
+    assert_eq!(
+        stash,
+        concat!(
+            r#"{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":["#,
+            r#"{"weight":2,"preference":{"matchExpressions":[{"key":"disk","operator":"In","values":["ssd"]}]}}]}}}"#,
+        )
+    );
+}
+
+#[test]
+fn a_preferred_term_that_is_stashed_already_is_not_stashed_twice() {
+    let spec = json!({"affinity": {"nodeAffinity": {PREFERRED: [
+        {"weight": 2, "preference": term(&[is("disk", "ssd")])},
+        {"weight": 3, "preference": term(&[is("gpu", "yes")])},
+    ]}}});
+    let first = split(&pod(&spec), &kept()).unwrap();
+    let again = split(&stashed_pod(&spec, &first.stash.encode()), &kept()).unwrap();
+    assert_eq!(again, first);
 }
 
 #[test]

@@ -7,21 +7,24 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A node as the scheduler sees it. Taints are (key, value, effect).
+/// A node as the scheduler sees it.
 #[derive(Debug, Clone)]
-pub(super) struct Machine {
-    pub(super) name: String,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) taints: Vec<(String, String, String)>,
+pub struct Machine {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints: key, value, effect.
+    pub taints: Vec<(String, String, String)>,
 }
 
 /// Node selector, required node affinity and tolerations.
-pub(super) fn allows(spec: &Value, machine: &Machine) -> bool {
+pub fn allows(spec: &Value, machine: &Machine) -> bool {
     selects(spec, machine) && tolerates_all(spec, machine)
 }
 
 /// Node selector and required node affinity.
-pub(super) fn selects(spec: &Value, machine: &Machine) -> bool {
+pub fn selects(spec: &Value, machine: &Machine) -> bool {
     for (key, wanted) in spec["nodeSelector"].as_object().into_iter().flatten() {
         if machine.labels.get(key).map(String::as_str) != wanted.as_str() {
             return false;

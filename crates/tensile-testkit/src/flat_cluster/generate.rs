@@ -7,19 +7,35 @@ use serde_json::{Value, json};
 use super::oracle::Machine;
 
 /// The kept keys of the generated clusters; the second is one that only some virtual nodes carry.
-pub(super) const KEPT: [&str; 2] = ["clusterID", "region"];
+pub const KEPT: [&str; 2] = ["clusterID", "region"];
+
 const KEYS: [&str; 6] = ["clusterID", "region", "disk", "gpu", "cores", "kubernetes.io/hostname"];
 const VALUES: [&str; 6] = ["1", "2", "3", "a", "b", ""];
 
 /// A lower cluster: what its virtual node shows, and its nodes.
-#[derive(Debug)]
-pub(super) struct Cluster {
-    pub(super) virtual_node: Machine,
-    pub(super) lower: Vec<Machine>,
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// Its node upstairs.
+    pub virtual_node: Machine,
+    /// Its own nodes.
+    pub lower: Vec<Machine>,
+}
+
+impl Cluster {
+    /// A lower node as it would be in the flat cluster: with the kept keys, and under the name, of its virtual node.
+    pub fn flat(&self, lower: &Machine) -> Machine {
+        let mut flat = lower.clone();
+        flat.name.clone_from(&self.virtual_node.name);
+        flat.labels.retain(|key, _| !KEPT.contains(&key.as_str()));
+        let kept = self.virtual_node.labels.iter().filter(|(key, _)| KEPT.contains(&key.as_str()));
+        flat.labels.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
+        flat
+    }
 }
 
 /// Where choices come from. Once used up, every choice is the first.
-pub(super) struct Choices<'a>(pub(super) &'a [u8]);
+#[derive(Debug)]
+pub struct Choices<'a>(pub &'a [u8]);
 
 impl Choices<'_> {
     fn below(&mut self, limit: u8) -> u8 {
@@ -42,7 +58,8 @@ impl Choices<'_> {
     }
 }
 
-pub(super) fn clusters(choices: &mut Choices<'_>) -> Vec<Cluster> {
+/// Two or three clusters.
+pub fn clusters(choices: &mut Choices<'_>) -> Vec<Cluster> {
     (0..2 + choices.below(2)).map(|index| cluster(choices, index)).collect()
 }
 
@@ -74,7 +91,7 @@ fn cluster(choices: &mut Choices<'_>, index: u8) -> Cluster {
 }
 
 /// A pod with constraints; absent fields are absent.
-pub(super) fn pod(choices: &mut Choices<'_>) -> Value {
+pub fn pod(choices: &mut Choices<'_>) -> Value {
     let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
     let selector: BTreeMap<_, _> = choices.list(2, |c| (c.of(&KEYS), c.of(&VALUES))).into_iter().collect();
     if !selector.is_empty() && choices.below(2) == 1 {
@@ -92,7 +109,8 @@ pub(super) fn pod(choices: &mut Choices<'_>) -> Value {
     json!({"metadata": {"name": "p", "annotations": {"mine": "kept"}}, "spec": spec})
 }
 
-pub(super) fn term(choices: &mut Choices<'_>) -> Value {
+/// One node selector term, at times an empty one.
+pub fn term(choices: &mut Choices<'_>) -> Value {
     let mut term = json!({});
     let expressions = choices.list(4, requirement);
     if !expressions.is_empty() {
@@ -108,7 +126,8 @@ pub(super) fn term(choices: &mut Choices<'_>) -> Value {
     term
 }
 
-pub(super) fn requirement(choices: &mut Choices<'_>) -> Value {
+/// One requirement on a label.
+pub fn requirement(choices: &mut Choices<'_>) -> Value {
     if choices.rarely(40) {
         return broken_requirement(choices);
     }
@@ -129,13 +148,14 @@ pub(super) fn requirement(choices: &mut Choices<'_>) -> Value {
 /// What a scheduler cannot parse. The API server refuses most of it, but older ones did not.
 fn broken_requirement(choices: &mut Choices<'_>) -> Value {
     let key = choices.of(&KEYS);
-    match choices.below(7) {
+    match choices.below(8) {
         0 => json!({"key": key, "operator": "In", "values": []}),
         1 => json!({"key": key, "operator": "Exists", "values": ["a"]}),
         2 => json!({"key": key, "operator": "Gt", "values": ["a"]}),
         3 => json!({"key": key, "operator": "Lt", "values": ["1", "2"]}),
         4 => json!({"key": key, "operator": "Near", "values": ["a"]}),
         5 => json!({"key": key, "operator": "NotIn", "values": ["not a label"]}),
+        6 => json!({"key": key, "operator": "NotIn"}),
         _ => json!({"key": "-", "operator": "DoesNotExist"}),
     }
 }

@@ -1,0 +1,7 @@
+//! The webhook service.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    webhook::app::main(std::env::args_os())
+}

@@ -1,0 +1,118 @@
+//! A pod, as far as admission looks at it. The rest of it, such as its containers, is passed over unread.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tensile_core::names;
+
+/// What is read of a pod.
+#[derive(Debug, Deserialize)]
+pub struct Pod<'a> {
+    /// Its `metadata`.
+    #[serde(borrow, default)]
+    pub metadata: Metadata<'a>,
+    /// Its `spec`.
+    #[serde(default)]
+    pub spec: Spec,
+}
+
+/// What is read of a pod's `metadata`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata<'a> {
+    /// All labels.
+    #[serde(borrow, default)]
+    pub labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    /// All annotations, each unread.
+    #[serde(borrow, default)]
+    pub annotations: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
+    #[serde(default)]
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OwnerReference {
+    kind: String,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+/// What is read of a pod's `spec`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec {
+    #[serde(default)]
+    node_selector: Option<Value>,
+    #[serde(default)]
+    affinity: Option<Value>,
+    #[serde(default)]
+    tolerations: Option<Value>,
+    #[serde(default)]
+    topology_spread_constraints: Option<Value>,
+    #[serde(default)]
+    host_network: Option<bool>,
+    #[serde(default, rename = "hostPID")]
+    host_pid: Option<bool>,
+    #[serde(default, rename = "hostIPC")]
+    host_ipc: Option<bool>,
+    #[serde(default)]
+    volumes: Option<Vec<Volume>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Volume {
+    name: String,
+    #[serde(default)]
+    host_path: Option<IgnoredAny>,
+}
+
+impl Pod<'_> {
+    /// Whether it has this label with the value `true`.
+    pub fn is_labelled(&self, label: &str) -> bool {
+        self.metadata.labels.as_ref().is_some_and(|labels| labels.get(label).is_some_and(|value| value == names::TRUE))
+    }
+
+    /// Its placement fields and its stash as a pod of their own, which is what a split looks at.
+    pub fn placement(&mut self) -> serde_json::Result<Value> {
+        let spec = [
+            ("nodeSelector", self.spec.node_selector.take()),
+            ("affinity", self.spec.affinity.take()),
+            ("tolerations", self.spec.tolerations.take()),
+            ("topologySpreadConstraints", self.spec.topology_spread_constraints.take()),
+        ];
+        let spec: Map<String, Value> =
+            spec.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))).collect();
+        let mut annotations = Map::new();
+        let stash = self.metadata.annotations.as_ref().and_then(|all| all.get(names::CLUSTER_SELECTOR));
+        if let Some(stash) = stash {
+            annotations.insert(names::CLUSTER_SELECTOR.to_owned(), serde_json::from_str(stash.get())?);
+        }
+        Ok(json!({"metadata": {"annotations": annotations}, "spec": spec}))
+    }
+
+    /// What in it cannot work on a virtual node, or not as its author may expect: a sentence each.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let owners = self.metadata.owner_references.iter().flatten();
+        if owners.into_iter().any(|owner| owner.kind == "DaemonSet" && owner.controller == Some(true)) {
+            doubts.push("pods of a DaemonSet do not run on virtual nodes".to_owned());
+        }
+        for (field, wanted) in
+            [("hostNetwork", self.spec.host_network), ("hostPID", self.spec.host_pid), ("hostIPC", self.spec.host_ipc)]
+        {
+            if wanted == Some(true) {
+                doubts.push(format!("spec.{field}: virtual nodes refuse it unless they are told to allow it"));
+            }
+        }
+        for volume in self.spec.volumes.iter().flatten().filter(|volume| volume.host_path.is_some()) {
+            doubts
+                .push(format!("volume {:?}: hostPath is a path of whichever lower node the pod lands on", volume.name));
+        }
+        doubts
+    }
+}

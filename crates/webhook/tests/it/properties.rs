@@ -1,0 +1,116 @@
+//! Properties over generated pods, from the question to where the pod lands.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tensile_core::placement::{KeptKeys, PlacementError, restore};
+use tensile_testkit::flat_cluster::{self, Choices, KEPT};
+use webhook::mutate::Policy;
+use webhook::review::{Review, Verdict};
+
+use super::{on_create, patched};
+
+/// Clusters drawn, and pods sent against each.
+const CLUSTERS: u32 = 400;
+const PODS: usize = 50;
+
+fn policy() -> Policy {
+    Policy { kept: KeptKeys::new(KEPT), ..Policy::default() }
+}
+
+/// A generated pod that opts in, with members no build knows.
+fn pod(bytes: &[u8]) -> Value {
+    let mut pod = flat_cluster::pod(&mut Choices(bytes));
+    pod["metadata"]["labels"] = json!({"virtual-pod": "true", "app": "x"});
+    pod["metadata"]["laterMeta"] = json!({"n": 1});
+    pod["spec"]["laterSpec"] = json!([{"deep": [null, 1.5, "x"]}]);
+    if bytes.len().is_multiple_of(3) {
+        pod["metadata"].as_object_mut().unwrap().remove("annotations");
+    }
+    pod
+}
+
+fn pods(count: usize) -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), count)
+}
+
+/// The pod without what the webhook may change.
+fn rest(pod: &Value) -> Value {
+    let mut rest = pod.clone();
+    for field in ["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"] {
+        rest["spec"].as_object_mut().unwrap().remove(field);
+    }
+    let metadata = rest["metadata"].as_object_mut().unwrap();
+    let mut annotations = metadata.remove("annotations").unwrap_or_else(|| json!({}));
+    annotations.as_object_mut().unwrap().remove("clusterSelector");
+    metadata.insert("annotations".to_owned(), annotations);
+    rest
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CLUSTERS, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_pod_that_was_admitted_lands_where_the_flat_cluster_allows_it(
+        layout in prop::collection::vec(any::<u8>(), 120),
+        pods in pods(PODS),
+    ) {
+        let clusters = flat_cluster::clusters(&mut Choices(&layout));
+        for pod in pods.iter().map(|bytes| pod(bytes)) {
+            let admitted = patched(&pod, &on_create(&pod, &policy()));
+            for cluster in &clusters {
+                let above = &cluster.virtual_node;
+                let chosen = flat_cluster::selects(&admitted["spec"], above);
+                let lower_spec = match restore(&admitted, &above.labels, &above.name, &policy().kept) {
+                    Ok(lower) => Some(json!({
+                        "nodeSelector": lower.node_selector, "affinity": lower.affinity, "tolerations": lower.tolerations,
+                    })),
+                    Err(PlacementError::WrongVirtualNode { .. }) => None,
+                    Err(error) => return Err(TestCaseError::fail(error.to_string())),
+                };
+                for machine in &cluster.lower {
+                    let lands = chosen && lower_spec.as_ref().is_some_and(|spec| flat_cluster::allows(spec, machine));
+                    let allowed = flat_cluster::allows(&pod["spec"], &cluster.flat(machine));
+                    prop_assert_eq!(lands, allowed, "{} on {:?} below {:?}", pod, machine, above);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_patch_changes_nothing_but_placement_and_the_stash(pods in pods(10)) {
+        for pod in pods.iter().map(|bytes| pod(bytes)) {
+            let admitted = patched(&pod, &on_create(&pod, &policy()));
+            prop_assert_eq!(rest(&admitted), rest(&pod));
+        }
+    }
+
+    #[test]
+    fn a_second_review_finds_nothing_to_change(pods in pods(10)) {
+        for pod in pods.iter().map(|bytes| pod(bytes)) {
+            let admitted = patched(&pod, &on_create(&pod, &policy()));
+            let again = on_create(&admitted, &policy());
+            prop_assert_eq!(again, Verdict::Changed { patch: vec![], warnings: vec![] }, "{}", admitted);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_review_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(Review::read(&bytes).is_err());
+    }
+
+    /// Reviews of pods of which a piece was replaced by something else.
+    #[test]
+    fn a_mutilated_review_is_decided_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..90), at: usize, by in "[\\[\\]{}\",:0-9a-z]{0,3}") {
+        let body = super::review("CREATE", "default", &pod(&bytes)).to_string();
+        let at = at % body.len();
+        let body = format!("{}{by}{}", &body[..at], &body[(at + 1)..]);
+        if let Ok(review) = Review::read(body.as_bytes()) {
+            let verdict = webhook::mutate::decide(&review.request, &policy());
+            prop_assert!(review.answer(&verdict).is_ok());
+        }
+    }
+}
