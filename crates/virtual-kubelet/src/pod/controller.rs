@@ -13,8 +13,8 @@ use super::{
     events::Events,
     execute::{Executor, back_off},
     metrics::Metrics,
-    pairs::{Pairs, digest},
-    upper::UpperPod,
+    pairs::Pairs,
+    upper::{UpperPod, digest},
 };
 use crate::watched::{Seen, Selection, Watched, follow};
 
@@ -202,8 +202,44 @@ impl PodsHandle {
         self.0.queue.depth()
     }
 
+    /// The pod of this name that is bound to the node; an earlier one that is on its way out has lost the name.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<PodId> {
+        self.0.find(namespace, name)
+    }
+
     /// The backend is back: what failed is tried again at once.
     pub fn retry_all(&self) {
         self.0.retry_all();
+    }
+}
+
+#[cfg(test)]
+impl PodsHandle {
+    /// A handle to pods of which only the upper side is known.
+    pub(crate) fn of(pods: &[PodId]) -> Self {
+        use crate::watched::View;
+        let pairs = Pairs::new();
+        for PodId { namespace, name, uid } in pods {
+            let metadata = serde_json::json!({"namespace": **namespace, "name": **name, "uid": **uid});
+            let text = serde_json::json!({"metadata": metadata, "spec": {}}).to_string();
+            pairs.upper_seen(UpperPod::parse(&text).unwrap(), serde_json::value::RawValue::from_string(text).unwrap());
+        }
+        Self(Arc::new(pairs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_found_by_its_name_until_it_is_gone() {
+        let (first, second) = (PodId::new("n", "a", "1"), PodId::new("m", "a", "2"));
+        let pods = PodsHandle::of(&[first.clone(), second.clone()]);
+        assert_eq!(pods.find("n", "a"), Some(first.clone()));
+        assert_eq!(pods.find("m", "a"), Some(second));
+        assert_eq!((pods.find("n", "b"), pods.find("o", "a")), (None, None));
+        pods.0.upper_gone(&first);
+        assert_eq!(pods.find("n", "a"), None);
     }
 }

@@ -14,10 +14,10 @@ use super::{
     failure,
     lost::lost,
     metrics::Metrics,
-    pairs::{Pairs, Step, digest},
+    pairs::{Pairs, Step},
     plan::{Action, Sent},
     status,
-    upper::UpperPod,
+    upper::{UpperPod, digest},
 };
 use crate::watched::Watched;
 

@@ -7,6 +7,7 @@ mod controller;
 mod events;
 mod execute;
 mod failure;
+mod feed;
 mod lost;
 mod metrics;
 mod pairs;
@@ -19,7 +20,7 @@ mod upper;
 use std::{fmt, sync::Arc};
 
 pub use controller::{PodController, PodControllerConfig, PodsHandle};
-pub use pairs::PodFeed;
+pub use feed::PodFeed;
 pub use provider::{Grace, PodError, PodObject, PodProvider, ProviderPod, Refused};
 
 /// One incarnation of a pod upstairs. Two pods of the same name in turn differ in `uid`.

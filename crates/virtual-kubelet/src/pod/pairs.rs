@@ -17,7 +17,6 @@ use super::{
     status::{self, Shown},
     upper::{Gates, UpperPod},
 };
-use crate::watched::Watched;
 
 type Uid = Arc<str>;
 
@@ -91,6 +90,14 @@ impl Pairs {
     /// How many pods there are.
     pub(crate) fn len(&self) -> usize {
         self.lock().records.len()
+    }
+
+    /// The pod that has this name upstairs.
+    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<PodId> {
+        let table = self.lock();
+        let named = |record: &&Record| *record.id.name == *name && *record.id.namespace == *namespace;
+        let mut found = table.records.values().filter(named).filter(|record| matches!(record.upper, Upper::Present(_)));
+        found.next().map(|record| record.id.clone())
     }
 
     /// A list of upper pods begins.
@@ -389,55 +396,4 @@ impl Record {
 
 fn gated_hash(below: &Map<String, Value>, upper: &UpperPod) -> u64 {
     Shown::of(&status::desired(below, upper)).hash
-}
-
-/// Where a provider tells what becomes of its pods. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct PodFeed(pub(crate) Arc<Pairs>);
-
-impl PodFeed {
-    /// A complete account begins: [`PodFeed::listed`] for each pod, then [`PodFeed::complete`].
-    pub fn begin(&self) {
-        self.0.lower_list_begins();
-    }
-
-    /// A pod of the account; counts whatever was said before.
-    pub fn listed(&self, pod: &ProviderPod) {
-        self.0.lower_present(pod, true);
-    }
-
-    /// The account is complete. Pods it did not name are asked for one by one; nothing is concluded from its shortness.
-    pub fn complete(&self) {
-        self.0.lower_list_ends();
-    }
-
-    /// A pod was added or changed.
-    pub fn changed(&self, pod: &ProviderPod) {
-        self.0.lower_present(pod, false);
-    }
-
-    /// A pod is known to be gone. `version` as in [`ProviderPod::version`].
-    pub fn gone(&self, id: &PodId, version: u64) {
-        self.0.lower_gone(id, version);
-    }
-
-    /// A complete account at once.
-    pub fn list(&self, pods: &[ProviderPod]) {
-        self.begin();
-        for pod in pods {
-            self.listed(pod);
-        }
-        self.complete();
-    }
-}
-
-/// Takes an upper pod from a watch or an answer apart.
-pub(crate) fn digest(object: Watched<UpperPod>) -> Option<(UpperPod, Box<RawValue>)> {
-    match object.view {
-        Ok(pod) => Some((pod, object.raw)),
-        Err(malformed) => {
-            tracing::error!(error = %malformed, "an object was passed over");
-            None
-        }
-    }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{PodId, status::Shown};
-use crate::watched::View;
+use crate::watched::{View, Watched};
 
 /// A pod upstairs.
 #[derive(Clone, Debug)]
@@ -183,6 +183,17 @@ fn revision(meta: &Meta<'_>, spec: &Spec<'_>) -> u64 {
     add(spec.active_deadline_seconds);
     add(spec.termination_grace_period_seconds);
     hasher.finish()
+}
+
+/// Takes an upper pod from a watch or an answer apart.
+pub(crate) fn digest(object: Watched<UpperPod>) -> Option<(UpperPod, Box<RawValue>)> {
+    match object.view {
+        Ok(pod) => Some((pod, object.raw)),
+        Err(malformed) => {
+            tracing::error!(error = %malformed, "an object was passed over");
+            None
+        }
+    }
 }
 
 #[cfg(test)]
