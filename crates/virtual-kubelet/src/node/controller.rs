@@ -39,6 +39,8 @@ pub struct NodeControllerConfig {
     pub status_interval: Duration,
     /// Least time between two status writes; changes meanwhile are written together.
     pub status_gap: Duration,
+    /// How long a provider that has just started may call itself not ready before that is written.
+    pub settle_timeout: Duration,
     /// How long after a renewal of its lease the node counts as alive.
     pub lease_duration: Duration,
     /// Time between renewals of the lease.
@@ -56,6 +58,7 @@ impl NodeControllerConfig {
             ping_timeout: Duration::from_secs(5),
             status_interval: Duration::from_secs(60),
             status_gap: Duration::from_millis(500),
+            settle_timeout: Duration::from_secs(5),
             lease_duration: Duration::from_secs(40),
             lease_interval: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
@@ -221,10 +224,7 @@ impl<P: NodeProvider> NodeController<P> {
 
     /// Writes the node whenever that is due.
     async fn write(&self) {
-        let mut state = self.state.subscribe();
-        if state.wait_for(|state| state.backend != Backend::Unknown).await.is_err() {
-            return;
-        }
+        self.settled().await;
         let mut pace = Pace::new(self.config.status_interval, self.config.status_gap);
         loop {
             let due = async {
@@ -247,6 +247,24 @@ impl<P: NodeProvider> NodeController<P> {
                     pace.failed(Instant::now(), chance());
                 }
             }
+        }
+    }
+
+    /// Waits until it is known what to write. A provider has to get to know its backend first, and a Node that is not
+    /// ready for that moment has its pods marked not ready: so that a restart goes unnoticed, it gets some time.
+    async fn settled(&self) {
+        let mut state = self.state.subscribe();
+        let known = state.wait_for(|state| state.backend != Backend::Unknown).await;
+        drop(known);
+        let settled = async {
+            while patch::ready(&self.provider.node()) == Some("False")
+                && self.state.borrow().backend == Backend::Present
+            {
+                self.changed.notified().await;
+            }
+        };
+        if tokio::time::timeout(self.config.settle_timeout, settled).await.is_err() {
+            tracing::info!(node = self.config.node, "the provider still says that the node is not ready");
         }
     }
 

@@ -132,6 +132,11 @@ impl Fake {
 }
 
 impl Contents {
+    /// How often this was asked so far.
+    pub(super) fn asked(&self, request: &str) -> usize {
+        self.requests.iter().filter(|(_, asked, _)| asked == request).count()
+    }
+
     fn answer(&mut self, asked: &str, body: &Value) -> Response<BoxBody<Bytes, Infallible>> {
         match (asked, &self.node, &self.lease) {
             ("LIST node", node, _) => {

@@ -16,7 +16,9 @@ pub trait NodeProvider: Send + Sync + 'static {
     /// The node as it should be, as JSON `Node`: `metadata` (labels, annotations), `spec` (taints; used only when the
     /// node is created), `status`. Called whenever it is to be written, so it must not block.
     ///
-    /// Conditions need no times. Condition Ready is overruled while the backend is away.
+    /// Conditions need no times. Condition Ready is overruled while the backend is away. A provider that has just started
+    /// and does not know its backend yet says Ready=False: nothing is written until that changes, for
+    /// [`NodeControllerConfig::settle_timeout`](super::NodeControllerConfig::settle_timeout) at most.
     fn node(&self) -> Value;
 
     /// Resolves when the node has changed and should be written. Called again after it resolved, never dropped in

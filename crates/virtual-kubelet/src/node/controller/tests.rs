@@ -77,6 +77,45 @@ async fn a_backend_that_is_away_at_the_start_gives_a_node_that_is_not_ready_and_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restart_goes_unnoticed_when_the_provider_needs_a_moment_to_be_ready() {
+    let fake = Fake::new();
+    let known = json!({"metadata": {"name": "v", "uid": "old"}, "spec": {}, "status": {
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    fake.meddle(|node| *node = known);
+    let scene = Scene::begin(&fake, &[Some(Ok(()))]);
+    scene.provider.set_ready("False");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(fake.times("PATCH node"), []);
+    scene.provider.set_ready("True");
+    fake.until("a patch", |contents| contents.asked("PATCH node") > 0).await;
+    assert!(scene.seconds(Instant::now()) < 4.1);
+    assert_eq!(scene.ready_condition()["status"], "True");
+    scene.until_state(|state| state.uid.is_some() && state.recoveries == 0).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_stays_not_ready_is_shown_so_after_a_while() {
+    let scene = Scene::begin(&Fake::new(), &[Some(Ok(()))]);
+    scene.provider.set_ready("False");
+    scene.until_ready_is("False").await;
+    assert!((5.0..5.1).contains(&scene.seconds(Instant::now())));
+    scene.provider.set_ready("True");
+    scene.until_ready_is("True").await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_is_away_is_shown_without_waiting_for_the_provider() {
+    let scene = Scene::begin(&Fake::new(), &[Some(Err("connection refused"))]);
+    scene.provider.set_ready("False");
+    scene.until_ready_is("False").await;
+    assert!(scene.seconds(Instant::now()) < 0.1);
+    assert_eq!(scene.ready_condition()["reason"], "BackendUnreachable");
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ping_that_never_answers_counts_as_a_failure_and_no_second_one_runs_beside_it() {
     let scene = Scene::begin(&Fake::new(), &[None]);
     scene.until_ready_is("False").await;
@@ -104,12 +143,7 @@ async fn while_the_backend_is_away_the_node_says_so_and_its_lease_is_renewed() {
     assert!(failed_at.elapsed() < Duration::from_secs(13), "{:?}", failed_at.elapsed());
     assert_eq!(scene.ready_condition()["reason"], "BackendUnreachable");
     let renewed = scene.fake.times("PUT lease").len();
-    scene
-        .fake
-        .until("renewals", |contents| {
-            contents.requests.iter().filter(|(_, asked, _)| asked == "PUT lease").count() >= renewed + 5
-        })
-        .await;
+    scene.fake.until("renewals", |contents| contents.asked("PUT lease") >= renewed + 5).await;
     assert_eq!(scene.ready_condition()["status"], "False");
     scene.provider.set_pings(&[Some(Ok(()))]);
     scene.until_ready_is("True").await;
@@ -120,12 +154,7 @@ async fn while_the_backend_is_away_the_node_says_so_and_its_lease_is_renewed() {
 #[tokio::test(start_paused = true)]
 async fn without_changes_the_status_is_written_each_minute_and_the_lease_renewed_each_ten_seconds() {
     let scene = Scene::registered().await;
-    scene
-        .fake
-        .until("three patches", |contents| {
-            contents.requests.iter().filter(|(_, asked, _)| asked == "PATCH node").count() == 3
-        })
-        .await;
+    scene.fake.until("three patches", |contents| contents.asked("PATCH node") == 3).await;
     let patches: Vec<f64> = scene.fake.times("PATCH node").into_iter().map(|at| scene.seconds(at).round()).collect();
     assert_eq!(patches, [60.0, 120.0, 180.0]);
     assert_eq!(scene.state.borrow().recoveries, 1);

@@ -28,6 +28,11 @@ impl Scripted {
             pings.iter().map(|ping| ping.map(|ping| ping.map_err(ToOwned::to_owned))).collect();
     }
 
+    pub(super) fn set_ready(&self, status: &str) {
+        self.node.lock().unwrap()["status"]["conditions"][0]["status"] = status.into();
+        self.changed.notify_one();
+    }
+
     pub(super) fn set_cpu(&self, cpu: &str) {
         self.node.lock().unwrap()["status"]["allocatable"]["cpu"] = cpu.into();
         self.changed.notify_one();
@@ -96,10 +101,7 @@ impl Scene {
     pub(super) async fn registered() -> Self {
         let scene = Self::begin(&Fake::new(), &[Some(Ok(()))]);
         scene.fake.until("a lease", |contents| contents.lease.is_some()).await;
-        scene
-            .fake
-            .until("a watch", |contents| contents.requests.iter().any(|(_, asked, _)| asked == "WATCH node"))
-            .await;
+        scene.fake.until("a watch", |contents| contents.asked("WATCH node") > 0).await;
         scene
     }
 
