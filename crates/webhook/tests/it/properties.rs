@@ -9,8 +9,8 @@ use webhook::review::{Review, Verdict};
 
 use super::{on_create, patched};
 
-/// Clusters drawn, and pods sent against each.
-const CLUSTERS: u32 = 400;
+/// Clusters drawn, and pods sent against each: 100,000 pods in one run of the tests.
+const CLUSTERS: u32 = 2_000;
 const PODS: usize = 50;
 
 fn policy() -> Policy {
@@ -46,34 +46,46 @@ fn rest(pod: &Value) -> Value {
     rest
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: CLUSTERS, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_pod_that_was_admitted_lands_where_the_flat_cluster_allows_it(
-        layout in prop::collection::vec(any::<u8>(), 120),
-        pods in pods(PODS),
-    ) {
-        let clusters = flat_cluster::clusters(&mut Choices(&layout));
-        for pod in pods.iter().map(|bytes| pod(bytes)) {
-            let admitted = patched(&pod, &on_create(&pod, &policy()));
-            for cluster in &clusters {
-                let above = &cluster.virtual_node;
-                let chosen = flat_cluster::selects(&admitted["spec"], above);
-                let lower_spec = match restore(&admitted, &above.labels, &above.name, &policy().kept) {
-                    Ok(lower) => Some(json!({
-                        "nodeSelector": lower.node_selector, "affinity": lower.affinity, "tolerations": lower.tolerations,
-                    })),
-                    Err(PlacementError::WrongVirtualNode { .. }) => None,
-                    Err(error) => return Err(TestCaseError::fail(error.to_string())),
-                };
-                for machine in &cluster.lower {
-                    let lands = chosen && lower_spec.as_ref().is_some_and(|spec| flat_cluster::allows(spec, machine));
-                    let allowed = flat_cluster::allows(&pod["spec"], &cluster.flat(machine));
-                    prop_assert_eq!(lands, allowed, "{} on {:?} below {:?}", pod, machine, above);
-                }
+/// Admits the pods and sees where they land, lower node by lower node.
+fn admitted_pods_land_where_the_flat_cluster_allows_it(layout: &[u8], pods: &[Vec<u8>]) {
+    let clusters = flat_cluster::clusters(&mut Choices(layout));
+    for pod in pods.iter().map(|bytes| pod(bytes)) {
+        let admitted = patched(&pod, &on_create(&pod, &policy()));
+        for cluster in &clusters {
+            let above = &cluster.virtual_node;
+            let chosen = flat_cluster::selects(&admitted["spec"], above);
+            let lower_spec = match restore(&admitted, &above.labels, &above.name, &policy().kept) {
+                Ok(lower) => Some(json!({
+                    "nodeSelector": lower.node_selector, "affinity": lower.affinity, "tolerations": lower.tolerations,
+                })),
+                Err(PlacementError::WrongVirtualNode { .. }) => None,
+                Err(error) => panic!("{error}: {admitted}"),
+            };
+            for machine in &cluster.lower {
+                let lands = chosen && lower_spec.as_ref().is_some_and(|spec| flat_cluster::allows(spec, machine));
+                let allowed = flat_cluster::allows(&pod["spec"], &cluster.flat(machine));
+                assert_eq!(lands, allowed, "{pod} on {machine:?} below {above:?}");
             }
         }
+    }
+}
+
+fn layout() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 120)
+}
+
+// In two tests so that they use two processors.
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CLUSTERS / 2, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn admitted_pods_land_where_the_flat_cluster_allows_it_first_half(layout in layout(), pods in pods(PODS)) {
+        admitted_pods_land_where_the_flat_cluster_allows_it(&layout, &pods);
+    }
+
+    #[test]
+    fn admitted_pods_land_where_the_flat_cluster_allows_it_second_half(layout in layout(), pods in pods(PODS)) {
+        admitted_pods_land_where_the_flat_cluster_allows_it(&layout, &pods);
     }
 }
 
