@@ -1,0 +1,20 @@
+//! The kubelet's own API: HTTPS, authentication, authorization, and the way to a container's streams.
+//!
+//! What is asked ([`request`], [`options`]) and who may ask it ([`authorization`]) are pure; [`KubeletServer`] performs. Where a
+//! container's output comes from is the provider's: [`ContainerIo`].
+
+pub mod authentication;
+pub mod authorization;
+mod body;
+mod expiring;
+mod handle;
+mod io;
+pub mod options;
+pub mod request;
+mod serve;
+mod tls;
+
+pub use authentication::{ClientCa, ClientCaError, Identity};
+pub use io::{ByteStream, ContainerIo, Duplex, IoError, UpgradeRequest, UpgradeTarget, Upgraded};
+pub use serve::{KubeletServer, KubeletServerConfig};
+pub use tls::server_config;

@@ -1,0 +1,183 @@
+//! The listener and its connections: handshakes, limits, and their end.
+
+use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kube::Client;
+use prometheus::Registry;
+use rustls::{ServerConfig, pki_types::CertificateDer};
+use serde_json::json;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{ClientCa, ContainerIo, authentication::Authenticator, authorization::Authorizer, handle::Handler};
+use crate::pod::PodsHandle;
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Handshakes at the same time; further clients wait in the kernel.
+const HANDSHAKES: usize = 256;
+/// How long a request's head may take, and how long a connection may wait for its next request.
+const HEAD: Duration = Duration::from_secs(90);
+/// Bytes of a request's head. Commands stand in it; URIs end at 64 KiB.
+const HEAD_BYTES: usize = 128 * 1024;
+/// Silence after which the kernel asks whether a client lives, and how often it asks: streams are silent for hours.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10));
+/// How long to wait after an error that is the process' own, such as too many open files.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long requests under way have at the end.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What a [`KubeletServer`] serves.
+#[derive(Clone)]
+pub struct KubeletServerConfig {
+    /// Name of the virtual node.
+    pub node: String,
+    /// The upper cluster: it is asked who callers are and what they may do, and for the pods of the node.
+    pub client: Client,
+    /// The pods of the node.
+    pub pods: PodsHandle,
+    /// Whose certificates name users, as of now.
+    pub client_ca: watch::Receiver<ClientCa>,
+    /// What `/metrics` shows.
+    pub registry: Registry,
+}
+
+/// The kubelet's API of one virtual node.
+pub struct KubeletServer<P> {
+    handler: Handler<P>,
+}
+
+impl<P: ContainerIo> KubeletServer<P> {
+    /// A server that has not begun yet.
+    pub fn new(provider: Arc<P>, config: KubeletServerConfig) -> Self {
+        let KubeletServerConfig { node, client, pods, client_ca, registry } = config;
+        Self {
+            handler: Handler {
+                authenticator: Authenticator::new(client.clone(), client_ca),
+                authorizer: Authorizer::new(client.clone(), &node),
+                client,
+                node,
+                pods,
+                provider,
+                registry,
+                configz: configz(),
+                streams: TaskTracker::new(),
+                stop: CancellationToken::new(),
+            },
+        }
+    }
+
+    /// Serves until `stop` is cancelled. Requests under way then have five seconds; streams, which have no end of their
+    /// own, are cut.
+    pub async fn serve(mut self, listener: TcpListener, tls: Arc<ServerConfig>, stop: CancellationToken) {
+        self.handler.stop = stop.clone();
+        let (handler, acceptor) = (Arc::new(self.handler), TlsAcceptor::from(tls));
+        let (connections, handshakes) = (TaskTracker::new(), Arc::new(Semaphore::new(HANDSHAKES)));
+        while let Some((Ok(slot), stream)) = stop
+            .run_until_cancelled(async { (handshakes.clone().acquire_owned().await, accept(&listener).await) })
+            .await
+        {
+            let (handler, acceptor, stop) = (handler.clone(), acceptor.clone(), stop.clone());
+            connections.spawn(async move {
+                let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => stream,
+                    Ok(Err(error)) => return tracing::debug!(%error, "no TLS with a client"),
+                    Err(_) => return tracing::debug!("a client did not finish its handshake"),
+                };
+                drop(slot);
+                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                let chain = chain.iter().cloned().map(CertificateDer::into_owned).collect();
+                converse(handler, chain, stream, stop).await;
+            });
+        }
+        drop(listener);
+        connections.close();
+        handler.streams.close();
+        connections.wait().await;
+        handler.streams.wait().await;
+    }
+}
+
+/// The next connection. Errors are waited out: there is no end but the caller's.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let set = stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE));
+                match set {
+                    Ok(()) => return stream,
+                    Err(error) => tracing::debug!(%error, "a connection was gone at once"),
+                }
+            }
+            Err(error) if is_of_the_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections, trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_of_the_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Answers the requests of one connection, until it ends or becomes a stream.
+async fn converse<P: ContainerIo>(
+    handler: Arc<Handler<P>>,
+    chain: Arc<[CertificateDer<'static>]>,
+    stream: tokio_rustls::server::TlsStream<TcpStream>,
+    stop: CancellationToken,
+) {
+    let service = service_fn(move |request| {
+        let (handler, chain) = (handler.clone(), chain.clone());
+        async move { Ok::<_, Infallible>(handler.handle(&chain, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Ok(ended),
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            timeout(DRAIN, connection).await
+        }
+    };
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a connection broke"),
+        Err(_) => tracing::debug!("a request was cut off by the end of the process"),
+    }
+}
+
+/// How callers are known and what they may: the part of a kubelet's configuration that this one has too.
+fn configz() -> Bytes {
+    let configuration = json!({"kubeletconfig": {
+        "kind": "KubeletConfiguration",
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": true, "cacheTTL": "2m0s"}},
+        "authorization": {
+            "mode": "Webhook",
+            "webhook": {"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"},
+        },
+    }});
+    configuration.to_string().into()
+}
+
+#[cfg(test)]
+mod tests;

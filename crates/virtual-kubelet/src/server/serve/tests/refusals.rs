@@ -1,0 +1,89 @@
+//! Who is let in, and what everybody else is told.
+
+use http::Request;
+use http_body_util::Empty;
+use rcgen::ExtendedKeyUsagePurpose;
+
+use super::{
+    super::*,
+    scene::{Scene, authority, read, signed},
+};
+
+/// Method, path, what `full` gets, what `getter` gets.
+const PATHS: &[(&str, &str, u16, u16)] = &[
+    ("GET", "/pods", 200, 200),
+    ("GET", "/runningpods/", 200, 200),
+    ("GET", "/healthz", 200, 200),
+    ("GET", "/configz", 200, 200),
+    ("GET", "/metrics", 200, 200),
+    ("GET", "/metrics/resource", 501, 501),
+    ("GET", "/stats/summary", 501, 501),
+    ("GET", "/containerLogs/ns/absent/main", 404, 404),
+    ("GET", "/exec/ns/web/main?output=1&command=id", 400, 403),
+    ("POST", "/exec/ns/web/main?output=1&command=id", 400, 403),
+    ("GET", "/attach/ns/web/main?output=1", 400, 403),
+    ("GET", "/portForward/ns/web", 400, 403),
+    ("POST", "/run/ns/web/main?cmd=id", 501, 403),
+    ("DELETE", "/pods", 405, 403),
+    ("GET", "/nothing", 404, 404),
+];
+
+#[tokio::test]
+async fn every_path_is_closed_to_whoever_has_no_right_to_it() {
+    let scene = Scene::start().await;
+    for (method, path, full, getter) in PATHS {
+        for (token, expected) in [
+            (None, 401),
+            (Some("bad"), 401),
+            (Some("broken"), 401),
+            (Some("powerless"), 403),
+            (Some("unsure"), 500),
+            (Some("getter"), *getter),
+            (Some("full"), *full),
+        ] {
+            let (status, body) = read(scene.send(token, method, path).await).await;
+            assert_eq!(status, expected, "{token:?} {method} {path}: {body}");
+            assert!(!body.contains("secret"), "{body}");
+        }
+    }
+    assert!(scene.backend.asked.lock().unwrap().is_empty(), "nothing reached the provider");
+}
+
+#[tokio::test]
+async fn certificates_are_known_by_their_authority() {
+    let scene = Scene::start().await;
+    let stranger = Some(signed(&authority(), "full", ExtendedKeyUsagePurpose::ClientAuth));
+    let cases = [(Some(scene.known("full")), 200), (Some(scene.known("powerless")), 403), (stranger, 401), (None, 401)];
+    for (identity, expected) in cases {
+        let request = Request::get("/healthz").header("host", "v").body(Empty::new()).unwrap();
+        assert_eq!(scene.connect(identity).await.send_request(request).await.unwrap().status(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_new_authority_counts_on_connections_that_exist() {
+    let scene = Scene::start().await;
+    let mut connection = scene.connect(Some(scene.known("full"))).await;
+    let request = || Request::get("/healthz").header("host", "v").body(Empty::new()).unwrap();
+    assert_eq!(read(connection.send_request(request()).await.unwrap()).await, (200, "ok".to_owned()));
+    scene.client_ca.send_replace(ClientCa::from_pem(authority().pem().as_bytes()).unwrap());
+    assert_eq!(read(connection.send_request(request()).await.unwrap()).await, (401, "Unauthorized".to_owned()));
+}
+
+#[tokio::test]
+async fn a_refusal_says_no_more_than_the_caller_knows() {
+    let scene = Scene::start().await;
+    let (_, body) = read(scene.send(Some("powerless"), "GET", "/pods").await).await;
+    assert_eq!(body, "Forbidden (user=powerless, verb=get, resource=nodes, subresource(s)=[pods proxy])");
+    let refusal = scene.send(Some("full"), "PUT", "/exec/ns/web/main").await;
+    assert_eq!((refusal.status().as_u16(), &refusal.headers()["allow"]), (405, &"GET, POST".parse().unwrap()));
+}
+
+#[tokio::test]
+async fn pods_are_those_of_the_node_as_the_api_server_has_them() {
+    let scene = Scene::start().await;
+    let (_, all) = scene.full("GET", "/pods").await;
+    assert_eq!(all, r#"{"asked":"resourceVersion=0&fieldSelector=spec.nodeName=v","kind":"PodList"}"#);
+    let (_, running) = scene.full("GET", "/runningpods/").await;
+    assert!(running.contains("spec.nodeName=v,status.phase=Running"), "{running}");
+}

@@ -1,0 +1,135 @@
+//! Logs and upgrades: what goes through, when it ends, and what is refused.
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    sync::mpsc,
+};
+
+use super::scene::{Scene, read};
+
+const LOGS: &str = "/containerLogs/ns/web/main";
+
+#[tokio::test]
+async fn each_chunk_of_a_log_is_seen_before_the_next_is_written() {
+    let scene = Scene::start().await;
+    let (writer, log) = mpsc::channel(1);
+    *scene.backend.log.lock().unwrap() = Some(log);
+    let mut answer = scene.send(Some("full"), "GET", &format!("{LOGS}?follow=true&tailLines=0")).await;
+    assert_eq!(answer.status(), 200);
+    for line in ["one\n", "two\n"] {
+        writer.send(Bytes::from_static(line.as_bytes())).await.unwrap();
+        let frame = answer.frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), line.as_bytes());
+    }
+    drop(writer);
+    assert!(answer.frame().await.is_none(), "its end is seen as an end");
+    assert!(scene.backend.asked.lock().unwrap()[0].contains("follow: true"), "options are passed on");
+    assert!(scene.backend.asked.lock().unwrap()[0].contains("tail_lines: Some(0)"));
+}
+
+#[tokio::test]
+async fn a_log_ends_below_when_its_reader_is_gone() {
+    let scene = Scene::start().await;
+    let (writer, log) = mpsc::channel(1);
+    *scene.backend.log.lock().unwrap() = Some(log);
+    let answer = scene.send(Some("full"), "GET", &format!("{LOGS}?follow=1")).await;
+    drop(answer);
+    writer.closed().await;
+}
+
+#[tokio::test]
+async fn what_a_log_cannot_be_asked_is_told_as_the_kubelet_does() {
+    let scene = Scene::start().await;
+    for (path, expected) in [
+        (&format!("{LOGS}?tailLines=x"), 400),
+        (&format!("{LOGS}?limitBytes=0"), 422),
+        (&"/containerLogs/ns/absent/main".to_owned(), 404),
+        (&"/containerLogs/other/web/main".to_owned(), 404),
+        (&"/containerLogs/ns/web/absent".to_owned(), 404),
+    ] {
+        assert_eq!(scene.full("GET", path).await.0, expected, "{path}");
+    }
+    let (_, words) = scene.full("GET", "/containerLogs/ns/absent/main").await;
+    assert_eq!(words, r#"pod "absent" does not exist"#);
+}
+
+/// The far end of the next stream.
+fn far(scene: &Scene) -> DuplexStream {
+    let (near, far) = tokio::io::duplex(1024);
+    *scene.backend.far.lock().unwrap() = Some(near);
+    far
+}
+
+#[tokio::test]
+async fn an_upgrade_carries_bytes_both_ways_until_both_have_ended() {
+    let scene = Scene::start().await;
+    let mut far = far(&scene);
+    let answer = scene.upgrade("POST", "/exec/ns/web/uid-1/main?command=sh&command=-c&input=1&output=1").await;
+    assert_eq!(answer.status(), 101);
+    assert_eq!(answer.headers()["upgrade"], "SPDY/3.1");
+    assert_eq!(answer.headers()["x-stream-protocol-version"], "v4.channel.k8s.io");
+    assert_eq!(
+        scene.backend.asked.lock().unwrap()[0],
+        "POST ns/web (uid-1) Exec { container: \"main\", command: [\"sh\", \"-c\"], streams: Streams { stdin: true, stdout: true, stderr: false, tty: false } }"
+    );
+    assert!(!scene.backend.headers.lock().unwrap().contains_key("authorization"), "who asks stays here");
+
+    let mut near = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
+    near.write_all(b"down").await.unwrap();
+    near.flush().await.unwrap();
+    let mut four = [0; 4];
+    far.read_exact(&mut four).await.unwrap();
+    assert_eq!(&four, b"down");
+    near.shutdown().await.unwrap();
+    let mut rest = Vec::new();
+    far.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.is_empty(), "half of it has ended");
+    far.write_all(b"the last words").await.unwrap();
+    drop(far);
+    near.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest, b"the last words");
+}
+
+#[tokio::test]
+async fn a_stream_ends_below_when_its_client_is_gone() {
+    let scene = Scene::start().await;
+    let mut far = far(&scene);
+    let answer = scene.upgrade("GET", "/portForward/ns/web?port=80").await;
+    assert!(scene.backend.asked.lock().unwrap()[0].ends_with("PortForward { ports: [80] }"));
+    drop(hyper::upgrade::on(answer).await.unwrap());
+    assert_eq!(far.read(&mut [0; 1]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_stream_is_told_as_the_kubelet_does() {
+    let scene = Scene::start().await;
+    for (path, expected) in [
+        ("/exec/ns/web/main?command=id", 400),
+        ("/attach/ns/web/main", 400),
+        ("/portForward/ns/web?port=0", 400),
+        ("/exec/ns/absent/main?output=1", 404),
+        ("/exec/ns/web/uid-2/main?output=1", 404),
+        ("/portForward/ns/web/uid-2", 404),
+    ] {
+        assert_eq!(read(scene.upgrade("POST", path).await).await.0, expected, "{path}");
+    }
+    let refusal = read(scene.upgrade("POST", "/exec/ns/web/main?output=1").await).await;
+    assert_eq!(refusal, (409, "container not started".to_owned()), "the backend's own words");
+    let plain = scene.full("POST", "/exec/ns/web/main?output=1").await;
+    assert_eq!(plain, (400, "unable to upgrade: missing upgrade headers in request".to_owned()));
+}
+
+#[tokio::test]
+async fn streams_are_cut_and_the_server_ends_when_it_is_told_to() {
+    let scene = Scene::start().await;
+    let mut far = far(&scene);
+    let answer = scene.upgrade("POST", "/exec/ns/web/main?output=1").await;
+    let _near = hyper::upgrade::on(answer).await.unwrap();
+    scene.stop.cancel();
+    scene.served.await.unwrap();
+    assert_eq!(far.read(&mut [0; 1]).await.unwrap(), 0);
+    assert!(tokio::net::TcpStream::connect(scene.address).await.is_err(), "nobody listens");
+}
