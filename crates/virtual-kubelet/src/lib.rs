@@ -5,6 +5,7 @@
 //! follows the pods bound to it, decides what must happen to each ([`pod::plan`]), reports their status, and serves the
 //! kubelet's own API ([`server`]) for a provider that implements [`server::ContainerIo`].
 
+mod back_off;
 pub mod node;
 pub mod pod;
 pub mod server;

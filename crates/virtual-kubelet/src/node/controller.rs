@@ -18,10 +18,13 @@ use super::{
     api::{ApiError, RawApi},
     health::{Backend, Health},
     lease::{self, LeaseTerms},
-    pace::{Pace, chance},
+    pace::Pace,
     patch,
 };
-use crate::watched::{Seen, Selection, View, Watched, follow};
+use crate::{
+    back_off::chance,
+    watched::{Seen, Selection, View, Watched, follow},
+};
 
 #[cfg(test)]
 mod tests;

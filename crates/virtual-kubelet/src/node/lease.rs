@@ -11,10 +11,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{
-    api::{ApiError, RawApi, set},
-    pace::{back_off, chance},
-};
+use super::api::{ApiError, RawApi, set};
+use crate::back_off::{back_off, chance};
 
 #[cfg(test)]
 mod tests;

@@ -1,29 +1,15 @@
 //! When the node is written next, and how long a failure waits.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::back_off::back_off;
 
 /// First wait after a failed write, doubled with each further one.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 /// Longest wait after a failed write; there is no last try.
 const RETRY_MOST: Duration = Duration::from_secs(10);
-
-/// How long to wait after `failures` in a row: `first`, doubled each time, at most `most`; up to a quarter shorter by
-/// `spread` (0 to 1), so that those who failed together do not come back together.
-pub(super) fn back_off(first: Duration, most: Duration, failures: u32, spread: f64) -> Duration {
-    let doublings = failures.saturating_sub(1).min(31);
-    first.saturating_mul(1 << doublings).min(most).mul_f64(1.0 - spread.clamp(0.0, 1.0) / 4.0)
-}
-
-/// A number between 0 and 1, by chance. The seed of a hash map is random enough to keep nodes out of step.
-pub(super) fn chance() -> f64 {
-    let random = RandomState::new().hash_one(());
-    f64::from(u32::try_from(random >> 32).unwrap_or_default()) / f64::from(u32::MAX)
-}
 
 /// The rhythm of writes.
 ///
@@ -115,27 +101,5 @@ mod tests {
         pace.written(begin);
         pace.failed(begin, 0.0);
         assert_eq!(pace.next(), Some(begin + MS(200)));
-    }
-
-    #[test]
-    fn chance_is_between_0_and_1_and_differs() {
-        let chances: Vec<f64> = std::iter::repeat_with(chance).take(100).collect();
-        assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)), "{chances:?}");
-        assert!(chances.iter().any(|chance| *chance < 0.5) && chances.iter().any(|chance| *chance > 0.5));
-    }
-
-    #[test]
-    fn chance_shortens_a_wait_by_up_to_a_quarter() {
-        for (failures, spread, wait) in [
-            (1, 0.0, 100),
-            (1, 1.0, 75),
-            (3, 0.5, 350),
-            (0, 0.0, 100),
-            (u32::MAX, 1.0, 5250),
-            (2, 9.0, 150),
-            (2, -9.0, 200),
-        ] {
-            assert_eq!(back_off(MS(100), MS(7000), failures, spread), MS(wait), "{failures} {spread}");
-        }
     }
 }

@@ -11,12 +11,19 @@ use tokio_util::sync::CancellationToken;
 use super::{
     PodFeed, PodId, PodProvider,
     events::Events,
-    execute::{Executor, back_off},
+    execute::Executor,
     metrics::Metrics,
     pairs::Pairs,
     upper::{UpperPod, digest},
 };
-use crate::watched::{Seen, Selection, Watched, follow};
+use crate::{
+    back_off::{back_off, chance},
+    watched::{Seen, Selection, Watched, follow},
+};
+
+/// First and longest wait before a step that failed is tried again; there is no last try.
+const RETRY_FIRST: Duration = Duration::from_millis(250);
+const RETRY_MOST: Duration = Duration::from_secs(60);
 
 /// Settings of a [`PodController`].
 #[derive(Clone, Debug)]
@@ -139,16 +146,10 @@ impl<P: PodProvider> Executor<P> {
             Ok(()) => self.pairs.succeeded(&id),
             Err(error) => {
                 tracing::warn!(pod = %id, ?action, %error, "step failed");
-                self.pairs.failed(&id, |attempts| back_off(attempts, spread(&id)));
+                self.pairs.failed(&id, |attempts| back_off(RETRY_FIRST, RETRY_MOST, attempts, chance()));
             }
         }
     }
-}
-
-/// A number between 0 and 1 that differs between pods, to spread what they do.
-fn spread(id: &PodId) -> f64 {
-    let head = id.uid.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
-    f64::from(head) / f64::from(u32::MAX)
 }
 
 async fn watch_upper<P: PodProvider>(executor: Arc<Executor<P>>, listed: tokio::sync::oneshot::Sender<()>) {

@@ -1,6 +1,6 @@
 //! Performs what was planned: calls to the provider and to the upper API server, and what their answers teach.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use kube::{
     Api, Client, ResourceExt,
@@ -276,24 +276,4 @@ fn fnv_of(parts: &[&str]) -> u64 {
 /// The time as the API writes it, in whole seconds.
 fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// How long to wait before the n-th repetition: 250 ms doubling to a minute, spread by up to a quarter so that pods that
-/// failed together do not come back together. There is no last one.
-pub(crate) fn back_off(attempts: u32, spread: f64) -> Duration {
-    let base = Duration::from_millis(250).saturating_mul(1 << attempts.saturating_sub(1).min(8));
-    base.min(Duration::from_secs(60)).mul_f64(1.0 - spread.clamp(0.0, 1.0) / 4.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_doubles_up_to_a_minute_and_never_gives_up() {
-        let seconds: Vec<f64> = (1..=10).map(|attempt| back_off(attempt, 0.0).as_secs_f64()).collect();
-        assert_eq!(seconds, [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]);
-        assert_eq!(back_off(u32::MAX, 0.0).as_secs(), 60);
-        assert_eq!(back_off(1, 1.0), Duration::from_micros(187_500));
-    }
 }
