@@ -26,6 +26,7 @@ pub struct Builder<'a> {
     upper: &'a Cluster,
     upper_kubeconfig: PathBuf,
     lower_kubeconfig: PathBuf,
+    node_ip: String,
     args: Vec<String>,
 }
 
@@ -40,6 +41,12 @@ impl Builder<'_> {
     #[must_use]
     pub fn lower_kubeconfig(self, path: &Path) -> Self {
         Self { lower_kubeconfig: path.to_owned(), ..self }
+    }
+
+    /// Is reached at this address: the upper API server dials it for the kubelet API.
+    #[must_use]
+    pub fn node_ip(self, address: &str) -> Self {
+        Self { node_ip: address.to_owned(), ..self }
     }
 
     /// More arguments.
@@ -57,7 +64,15 @@ impl Builder<'_> {
             .arg(&self.upper_kubeconfig)
             .arg("--client-kubeconfig")
             .arg(&self.lower_kubeconfig)
-            .args(["--nodename", &self.name, "--node-ip", NODE_IP, "--metrics-addr=", "--log-level=info"])
+            .args([
+                "--nodename",
+                &self.name,
+                "--node-ip",
+                &self.node_ip,
+                "--metrics-addr=",
+                "--kubelet-port=0",
+                "--log-level=info",
+            ])
             .args(&self.args))
     }
 
@@ -90,6 +105,7 @@ impl Link {
             upper,
             upper_kubeconfig: upper.kubeconfig(),
             lower_kubeconfig: lower.kubeconfig(),
+            node_ip: NODE_IP.to_owned(),
             args: Vec::new(),
         }
     }

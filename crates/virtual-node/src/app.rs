@@ -27,6 +27,7 @@ use virtual_kubelet::{
 use crate::{
     args::Args,
     config::{Settings, Surroundings},
+    kubelet,
     lower::LowerCluster,
     node::VirtualNode,
     permissions,
@@ -35,9 +36,9 @@ use crate::{
 /// How often an upper API server that is away at the start is tried again.
 const KNOCK: Duration = Duration::from_secs(2);
 
-/// The program: parses `argv`, runs until a signal, and says how it went.
-pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Args = match parse(argv) {
+/// The program: parses its arguments, runs until a signal, and says how it went.
+pub fn main(given: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Args = match parse(given) {
         Ok(args) => args,
         Err(error) => {
             let usage = error.use_stderr();
@@ -111,8 +112,10 @@ async fn link(
     let pods = PodController::new(upper.clone(), cluster.clone(), &config, registry)?;
     let handle = pods.pods();
 
-    // The kubelet API is not served yet, so no port of it is announced.
-    let node = tensile_core::node::NodeSettings { port: None, ..settings.node.clone() };
+    // Before the node is registered: nobody is sent to a port where nobody answers.
+    let (api, reached) = (&settings.kubelet, handle.clone());
+    let port = kubelet::start(api, &settings.node, upper.clone(), cluster.clone(), reached, registry, tasks).await?;
+    let node = tensile_core::node::NodeSettings { port: Some(port), ..settings.node.clone() };
     let node = Arc::new(VirtualNode::new(lower, cluster.clone(), node));
     let node = NodeController::new(upper, node, NodeControllerConfig::new(&name));
     let mut state = node.state();
@@ -138,18 +141,17 @@ async fn link(
         async move {
             while let Some(Ok(())) = stop.run_until_cancelled(state.changed()).await {
                 let state = state.borrow_and_update().clone();
-                match not_ready(&state) {
-                    Some(reason) => condition.not_ready(reason),
-                    None => {
-                        condition.ready();
-                        handle.retry_all();
-                    }
+                if let Some(reason) = not_ready(&state) {
+                    condition.not_ready(reason);
+                } else {
+                    condition.ready();
+                    handle.retry_all();
                 }
             }
             Ok::<_, std::convert::Infallible>(())
         }
     });
-    tasks.spawn("node controller", async move { node.run(stop).await });
+    tasks.spawn("node controller", async move { Box::pin(node.run(stop)).await });
     Ok(())
 }
 
@@ -194,7 +196,14 @@ async fn wait_for_upper(upper: &Client) -> anyhow::Result<()> {
 async fn check_lower(lower: &Client) -> anyhow::Result<()> {
     let outcome = async {
         probe(lower).await?;
-        require(lower, permissions::LOWER).await
+        require(lower, permissions::LOWER).await?;
+        match require(lower, permissions::LOWER_STREAMS).await {
+            Err(error @ ProbeError::Forbidden { .. }) => {
+                tracing::warn!(%error, "the kubelet API has less to give than it could");
+                Ok(())
+            }
+            outcome => outcome,
+        }
     };
     match outcome.await {
         Ok(()) => Ok(()),

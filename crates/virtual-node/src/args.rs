@@ -149,19 +149,22 @@ pub struct Args {
     #[arg(long, value_name = "IP", help_heading = KUBELET)]
     pub node_external_ip: Option<String>,
 
-    /// Port of the kubelet API; not served yet [env: KUBELET_PORT] [default: 10250]
+    /// Port of the kubelet API on all addresses, 0 for any that is free; the Node announces it [env: KUBELET_PORT]
+    /// [default: 10250]
     #[arg(long, value_name = "PORT", help_heading = KUBELET)]
     pub kubelet_port: Option<u16>,
 
-    /// Certificate of the kubelet API (PEM); not served yet [env: APISERVER_CERT_LOCATION]
+    /// Certificate of the kubelet API (PEM), read anew when it changes [env: APISERVER_CERT_LOCATION] [default:
+    /// self-signed]
     #[arg(long, value_name = "FILE", help_heading = KUBELET)]
     pub tls_cert_file: Option<PathBuf>,
 
-    /// Private key of the kubelet API (PEM); not served yet [env: APISERVER_KEY_LOCATION]
+    /// Private key of that certificate (PEM) [env: APISERVER_KEY_LOCATION]
     #[arg(long, value_name = "FILE", help_heading = KUBELET)]
     pub tls_private_key_file: Option<PathBuf>,
 
-    /// CA of the clients of the kubelet API (PEM); not served yet [env: APISERVER_CA_CERT_LOCATION]
+    /// CA of the clients of the kubelet API (PEM), read anew when it changes [env: APISERVER_CA_CERT_LOCATION]
+    /// [default: what the upper API server trusts]
     #[arg(long, visible_alias = "client-verify-ca", value_name = "FILE", help_heading = KUBELET)]
     pub client_ca_file: Option<PathBuf>,
 

@@ -41,10 +41,11 @@ pub struct Settings {
     pub upper: ClientSource,
     /// The lower API server.
     pub lower: ClientSource,
-    /// The virtual node. Its `version` is empty until the lower API server has told its own.
+    /// The virtual node. Its `version` is empty until the lower API server has told its own, and its `port` is the one
+    /// asked for until the kubelet API listens.
     pub node: NodeSettings,
-    /// Kubelet API, if it is to be served.
-    pub kubelet: Option<KubeletApi>,
+    /// Kubelet API.
+    pub kubelet: KubeletApi,
     /// Labels that do not go down.
     pub ignored_labels: Vec<String>,
     /// Node label keys that upper scheduling decides on.
@@ -76,14 +77,21 @@ pub struct Settings {
 /// Where and with what the kubelet API is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeletApi {
-    /// Port on all addresses.
+    /// Port on all addresses; 0 for any that is free.
     pub port: u16,
+    /// Its certificate; without one, it signs its own.
+    pub certificate: Option<CertificateFiles>,
+    /// CA of client certificates, PEM; without it, the one that the upper API server trusts.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// A certificate and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
     /// Certificate, PEM.
     pub cert: PathBuf,
     /// Private key, PEM.
     pub key: PathBuf,
-    /// CA of client certificates, PEM; without it only bearer tokens identify a client.
-    pub client_ca: Option<PathBuf>,
 }
 
 /// Why the arguments and the environment do not add up, in one sentence.
@@ -164,7 +172,7 @@ impl Settings {
         Ok(Self {
             upper: upper(&args, around),
             lower: lower(&args)?,
-            node: node(&args, around, kubelet.as_ref().map(|api| api.port))?,
+            node: node(&args, around, kubelet.port)?,
             kubelet,
             ignored_labels: listed(args.ignore_labels, names::DEFAULT_IGNORED_LABELS),
             kept_keys: listed(args.ignore_selector_keys, names::DEFAULT_KEPT_KEYS),
@@ -202,7 +210,7 @@ fn lower(args: &Args) -> Result<ClientSource, SettingsError> {
         .limit(args.client_qps.unwrap_or(DEFAULT_QPS), args.client_burst.unwrap_or(DEFAULT_BURST)))
 }
 
-fn node(args: &Args, around: &Surroundings<'_>, port: Option<u16>) -> Result<NodeSettings, SettingsError> {
+fn node(args: &Args, around: &Surroundings<'_>, port: u16) -> Result<NodeSettings, SettingsError> {
     // tensile-kube's library reads the second spelling, its manifests and guides use the first.
     let named = ["DEFAULT_NODE_NAME", "DEFAULTNODE_NAME"].into_iter().find_map(|name| around.var(name));
     let name = args.nodename.clone().or(named).unwrap_or_else(|| DEFAULT_NODE_NAME.to_owned());
@@ -237,7 +245,7 @@ fn node(args: &Args, around: &Surroundings<'_>, port: Option<u16>) -> Result<Nod
         .into_iter()
         .flatten()
         .collect(),
-        port,
+        port: Some(port),
         version: String::new(),
     })
 }
@@ -260,14 +268,14 @@ fn taint(args: &Args, around: &Surroundings<'_>) -> Result<Option<Taint>, Settin
     }))
 }
 
-fn kubelet_api(args: &Args, around: &Surroundings<'_>) -> Result<Option<KubeletApi>, SettingsError> {
+fn kubelet_api(args: &Args, around: &Surroundings<'_>) -> Result<KubeletApi, SettingsError> {
     let file = |flag: &Option<PathBuf>, variable: &str| flag.clone().or_else(|| around.path(variable));
     let cert = file(&args.tls_cert_file, "APISERVER_CERT_LOCATION");
     let key = file(&args.tls_private_key_file, "APISERVER_KEY_LOCATION");
     let half = |given, missing| SettingsError::HalfCertificate { given, missing };
-    let (cert, key) = match (cert, key) {
-        (Some(cert), Some(key)) => (cert, key),
-        (None, None) => return Ok(None),
+    let certificate = match (cert, key) {
+        (Some(cert), Some(key)) => Some(CertificateFiles { cert, key }),
+        (None, None) => None,
         (Some(_), None) => return Err(half("--tls-cert-file", "--tls-private-key-file")),
         (None, Some(_)) => return Err(half("--tls-private-key-file", "--tls-cert-file")),
     };
@@ -275,7 +283,7 @@ fn kubelet_api(args: &Args, around: &Surroundings<'_>) -> Result<Option<KubeletA
         Some(port) => port,
         None => around.parsed("KUBELET_PORT")?.unwrap_or(DEFAULT_KUBELET_PORT),
     };
-    Ok(Some(KubeletApi { port, cert, key, client_ca: file(&args.client_ca_file, "APISERVER_CA_CERT_LOCATION") }))
+    Ok(KubeletApi { port, certificate, client_ca: file(&args.client_ca_file, "APISERVER_CA_CERT_LOCATION") })
 }
 
 /// Whether volumes and services are kept in step.

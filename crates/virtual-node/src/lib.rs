@@ -3,6 +3,7 @@
 pub mod app;
 pub mod args;
 pub mod config;
+pub mod kubelet;
 pub mod lower;
 pub mod node;
 pub mod permissions;

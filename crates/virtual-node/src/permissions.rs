@@ -20,6 +20,8 @@ pub const UPPER: &[Permission] = &[
     Permission::core("patch", "nodes/status"),
     Permission { verb: "create", group: EVENTS, resource: "events", namespace: None },
     Permission { verb: "patch", group: EVENTS, resource: "events", namespace: None },
+    Permission { verb: "create", group: "authentication.k8s.io", resource: "tokenreviews", namespace: None },
+    Permission { verb: "create", group: "authorization.k8s.io", resource: "subjectaccessreviews", namespace: None },
     Permission { verb: "create", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
     Permission { verb: "get", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
     Permission { verb: "update", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
@@ -39,4 +41,16 @@ pub const LOWER: &[Permission] = &[
     Permission::core("watch", "nodes"),
     Permission::core("create", "namespaces"),
     Permission::core("get", "serviceaccounts"),
+];
+
+/// In the lower cluster, for those who ask the kubelet API. An operator may keep them back: pods run all the same, and
+/// who asks is told. A stream is opened with a POST or, over WebSocket, a GET; newer API servers want `create` for both.
+pub const LOWER_STREAMS: &[Permission] = &[
+    Permission::core("get", "pods/log"),
+    Permission::core("get", "pods/exec"),
+    Permission::core("create", "pods/exec"),
+    Permission::core("get", "pods/attach"),
+    Permission::core("create", "pods/attach"),
+    Permission::core("get", "pods/portforward"),
+    Permission::core("create", "pods/portforward"),
 ];

@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, CommandFactory};
 use serde_json::Value;
 use tensile_runtime::clients::Permission;
 use virtual_node::args::Args;
-use virtual_node::permissions::{LOWER, UPPER};
+use virtual_node::permissions::{LOWER, LOWER_STREAMS, UPPER};
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -49,11 +49,13 @@ fn flag(arg: &Arg) -> String {
     let short = arg.get_short().map(|short| format!("-{short}"));
     let long = arg.get_long().into_iter().chain(arg.get_visible_aliases().unwrap_or_default());
     let mut names: Vec<String> = short.into_iter().chain(long.map(|name| format!("--{name}"))).collect();
-    let values: Vec<&str> = arg.get_value_names().unwrap_or_default().iter().map(|name| name.as_str()).collect();
+    let values: Vec<&str> = arg.get_value_names().unwrap_or_default().iter().map(clap::builder::Str::as_str).collect();
     if matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) {
         let optional = arg.get_num_args().is_some_and(|count| count.min_values() == 0);
         let value = if optional { format!("[={}]", values.join(" ")) } else { format!(" {}", values.join(" ")) };
-        names.iter_mut().for_each(|name| name.push_str(&value));
+        for name in &mut names {
+            name.push_str(&value);
+        }
     }
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -126,7 +128,7 @@ fn the_chart_gives_above_what_the_service_needs_and_no_more() {
 fn the_manifest_for_the_lower_cluster_gives_what_the_service_needs_and_no_more() {
     let objects = yaml("charts/virtual-node/files/lower-rbac.yaml");
     let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
-    assert_eq!(rights(&role["rules"], None), LOWER.iter().map(right).collect());
+    assert_eq!(rights(&role["rules"], None), LOWER.iter().chain(LOWER_STREAMS).map(right).collect());
 }
 
 #[test]

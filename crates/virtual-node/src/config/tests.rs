@@ -39,8 +39,8 @@ fn the_defaults_are_those_of_tensile_kube() {
     assert!(settings.volumes && settings.services && settings.service_accounts && settings.show_pod_ips);
     assert!(!settings.allow_host_namespaces && !settings.refuse_host_path && !settings.keep_runtime_class);
     assert_eq!(settings.metrics, Some(ListenAddr::AllOn(10255)));
-    assert_eq!(settings.kubelet, None);
-    assert_eq!(settings.node.port, None);
+    assert_eq!(settings.kubelet, KubeletApi { port: 10250, certificate: None, client_ca: None });
+    assert_eq!(settings.node.port, Some(10250));
 }
 
 #[test]
@@ -94,12 +94,11 @@ fn the_environment_of_tensile_kube_is_understood() {
     );
     assert_eq!(
         settings.kubelet,
-        Some(KubeletApi {
+        KubeletApi {
             port: 10450,
-            cert: "/cert.pem".into(),
-            key: "/key.pem".into(),
+            certificate: Some(CertificateFiles { cert: "/cert.pem".into(), key: "/key.pem".into() }),
             client_ca: Some("/ca.pem".into())
-        })
+        }
     );
     assert_eq!(settings.node.name, "edge-1");
     assert_eq!(settings.node.port, Some(10450));
@@ -120,7 +119,7 @@ fn a_flag_wins_over_the_environment() {
         &[("DEFAULT_NODE_NAME", "env"), ("KUBELET_PORT", "2"), ("VKUBELET_POD_IP", "10.0.0.1")],
     );
     assert_eq!(settings.node.name, "flag");
-    assert_eq!(settings.kubelet.unwrap().port, 1);
+    assert_eq!(settings.kubelet.port, 1);
     assert_eq!(settings.node.addresses[0].address, "::1");
 }
 

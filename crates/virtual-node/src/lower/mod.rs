@@ -53,6 +53,11 @@ impl LowerCluster {
         CapacityView::new(&self.usage)
     }
 
+    /// The lower API server.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     fn ours(&self) -> MutexGuard<'_, HashMap<Arc<str>, Ours>> {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }

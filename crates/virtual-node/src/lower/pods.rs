@@ -22,7 +22,7 @@ type Pod = Watched<LowerPodView>;
 
 impl PodProvider for LowerCluster {
     async fn create_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
-        let lower = pod::lower_pod(&upper.json, &self.link, upper.revision).map_err(refused)?;
+        let lower = pod::lower_pod(&upper.json, &self.link, upper.revision).map_err(|refusal| refused(&refusal))?;
         let body = serde_json::to_vec(&lower.pod).map_err(|error| PodError::Unavailable(error.to_string()))?;
         let mut result = self.post(&upper.id, body.clone()).await;
         if let Err(error) = &result
@@ -47,7 +47,8 @@ impl PodProvider for LowerCluster {
         let id = &upper.id;
         let Some(object) = self.find(id).await? else { return Err(PodError::Gone) };
         let lower: Value = parse(&object.raw)?;
-        let update = pod::update(&upper.json, &lower, &self.link, upper.revision).map_err(refused)?;
+        let update =
+            pod::update(&upper.json, &lower, &self.link, upper.revision).map_err(|refusal| refused(&refusal))?;
         let mut pod = self.take(&object)?;
         for patch in update.patches {
             let (subresource, patch) = match &patch {
@@ -124,6 +125,12 @@ impl LowerCluster {
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 
+    /// Whether there is a lower pod made for exactly this upper pod. Asks only about one that the watch has not shown.
+    pub(crate) async fn runs(&self, id: &PodId) -> Result<bool, PodError> {
+        let known = self.ours().contains_key(&id.uid);
+        Ok(known || self.find(id).await?.is_some())
+    }
+
     /// The lower pod made for exactly this upper pod; `None` when there is none.
     async fn find(&self, id: &PodId) -> Result<Option<Pod>, PodError> {
         let found = self.api(id).get_opt(&id.name).await.map_err(|error| answer::pod_error(&error))?;
@@ -189,7 +196,7 @@ fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, PodError> {
     serde_json::from_str(raw.get()).map_err(|error| PodError::Unavailable(format!("lower pod cannot be read: {error}")))
 }
 
-fn refused(refusal: Refusal) -> PodError {
+fn refused(refusal: &Refusal) -> PodError {
     PodError::Refused(Refused { reason: refusal.reason(), message: refusal.to_string() })
 }
 

@@ -1,0 +1,103 @@
+//! Logs and streams of lower pods, through the lower API server.
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper_util::rt::TokioIo;
+use kube::{client::Body, core::Status};
+use virtual_kubelet::{
+    pod::PodId,
+    server::{ByteStream, ContainerIo, IoError, UpgradeRequest, Upgraded, options::LogOptions},
+};
+
+use super::target;
+use crate::lower::LowerCluster;
+
+/// As much of a refusal as is read: its words are short.
+const WORDS: usize = 64 * 1024;
+
+impl ContainerIo for LowerCluster {
+    async fn logs(&self, pod: &PodId, container: &str, options: &LogOptions) -> Result<ByteStream, IoError> {
+        self.confirm(pod).await?;
+        let request = Request::get(target::logs(pod, container, options)).body(Body::empty());
+        let answer = self.send(request).await?;
+        // 204 too: so an API server shows the log of a pod that has no node yet, which is empty.
+        if !answer.status().is_success() {
+            return Err(refusal(answer).await);
+        }
+        Ok(answer.into_body().into_data_stream().map_err(Into::into).boxed())
+    }
+
+    async fn relay(&self, request: UpgradeRequest) -> Result<Upgraded, IoError> {
+        self.confirm(&request.pod).await?;
+        let path = target::upgrade(&request.pod, &request.target);
+        let mut below = Request::builder().method(request.method).uri(path).body(Body::empty());
+        if let Ok(below) = &mut below {
+            *below.headers_mut() = request.headers;
+        }
+        let answer = self.send(below).await?;
+        if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(refusal(answer).await);
+        }
+        let headers = answer.headers().clone();
+        let stream = hyper::upgrade::on(answer).await.map_err(|error| away(&error))?;
+        Ok(Upgraded { headers, stream: Box::new(TokioIo::new(stream)) })
+    }
+}
+
+impl LowerCluster {
+    /// Makes sure that the lower pod of this name is the one made for `pod`: a foreign one is never looked into.
+    async fn confirm(&self, pod: &PodId) -> Result<(), IoError> {
+        match self.runs(pod).await {
+            Ok(true) => Ok(()),
+            // The kubelet's status for a container that is not started.
+            Ok(false) => Err(IoError::Refused {
+                status: StatusCode::BAD_REQUEST,
+                message: format!(
+                    "pod {:?} is not in the lower cluster: it was not created there yet, or it is gone",
+                    pod.name
+                ),
+            }),
+            Err(error) => Err(IoError::Unavailable(error.to_string())),
+        }
+    }
+
+    async fn send(&self, request: http::Result<Request<Body>>) -> Result<Response<Body>, IoError> {
+        let request = request.map_err(|error| IoError::Refused {
+            status: StatusCode::BAD_REQUEST,
+            message: format!("it cannot be asked of the lower API server: {error}"),
+        })?;
+        self.client().send(request).await.map_err(|error| away(&error))
+    }
+}
+
+fn away(error: &dyn std::error::Error) -> IoError {
+    IoError::Unavailable(format!("lower API server: {error}"))
+}
+
+/// The lower API server's no, in its own words.
+async fn refusal(answer: Response<Body>) -> IoError {
+    let status = answer.status();
+    if status == StatusCode::UNAUTHORIZED {
+        // Not the caller's fault: passed on, it would ask them to log in.
+        return IoError::Unavailable("the lower API server does not accept this node's credentials".to_owned());
+    }
+    let words = Limited::new(answer.into_body(), WORDS).collect().await;
+    let words = words.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    refused(status, &words)
+}
+
+fn refused(status: StatusCode, words: &Bytes) -> IoError {
+    if !(status.is_client_error() || status.is_server_error()) {
+        return IoError::Unavailable(format!("the lower API server answers {status}"));
+    }
+    let message = match serde_json::from_slice::<Status>(words) {
+        Ok(said) if !said.message.is_empty() => said.message,
+        _ => String::from_utf8_lossy(words).trim().to_owned(),
+    };
+    IoError::Refused { status, message }
+}
+
+#[cfg(test)]
+mod tests;
