@@ -99,3 +99,92 @@ async fn a_refusal_is_passed_on_in_the_servers_own_words() {
         }
     }
 }
+
+/// An API server on a socket: it shows pod `ns/web`, switches to any protocol that is asked for, and then says everything
+/// back. Returns its address; what was asked of it comes through the channel.
+async fn on_a_socket() -> (std::net::SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (asked, heads) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let asked = asked.clone();
+            tokio::spawn(async move {
+                loop {
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        let Ok(byte) = stream.read_u8().await else { return };
+                        head.push(byte);
+                    }
+                    let head = String::from_utf8(head).unwrap();
+                    let switch = head.contains("upgrade: SPDY/3.1");
+                    asked.send(head).unwrap();
+                    if switch {
+                        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\
+                                      X-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\nfirst";
+                        stream.write_all(answer.as_bytes()).await.unwrap();
+                        let (mut reader, mut writer) = split(stream);
+                        copy(&mut reader, &mut writer).await.unwrap();
+                        return writer.shutdown().await.unwrap();
+                    }
+                    let pod = made_for("uid").to_string();
+                    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{pod}", pod.len());
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    (address, heads)
+}
+
+#[tokio::test]
+async fn an_upgrade_is_made_below_and_carries_bytes_both_ways() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (address, mut heads) = on_a_socket().await;
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let config = serde_json::json!({
+        "clusters": [{"name": "a", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "a", "user": {"token": "of-the-node"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "current-context": "a",
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let source = tensile_runtime::clients::ClientSource::new("virtual-node", Some(kubeconfig));
+    let client = tensile_runtime::clients::connect(&source).await.unwrap();
+    let link = LinkView { upper_cluster: "up".to_owned(), virtual_node: "v".to_owned(), ..LinkView::default() };
+    let lower = LowerCluster::new(client, link, String::new(), true);
+
+    let mut headers = http::HeaderMap::new();
+    headers.insert("connection", http::HeaderValue::from_static("Upgrade"));
+    headers.insert("upgrade", http::HeaderValue::from_static("SPDY/3.1"));
+    headers.append("x-stream-protocol-version", http::HeaderValue::from_static("v5.channel.k8s.io"));
+    headers.append("x-stream-protocol-version", http::HeaderValue::from_static("v4.channel.k8s.io"));
+    let streams = Streams { stdin: true, stdout: true, stderr: false, tty: false };
+    let target = UpgradeTarget::Exec { container: "main".to_owned(), command: vec!["sh".to_owned()], streams };
+    let request = UpgradeRequest { pod: web(), target, method: http::Method::POST, headers };
+    let upgraded = lower.relay(request).await.unwrap();
+    assert_eq!(upgraded.headers["x-stream-protocol-version"], "v4.channel.k8s.io");
+
+    assert!(heads.recv().await.unwrap().starts_with("GET /api/v1/namespaces/ns/pods/web HTTP/1.1\r\n"));
+    let head = heads.recv().await.unwrap();
+    let path = "POST /api/v1/namespaces/ns/pods/web/exec?container=main&command=sh&stdin=true&stdout=true&stderr=false&tty=false";
+    assert!(head.starts_with(path), "{head}");
+    for line in ["x-stream-protocol-version: v5.channel.k8s.io", "x-stream-protocol-version: v4.channel.k8s.io"] {
+        assert!(head.contains(line), "{head}");
+    }
+    assert!(head.contains("authorization: Bearer of-the-node"), "{head}");
+
+    let big = vec![7; 300_000];
+    let (mut reader, mut writer) = tokio::io::split(upgraded.stream);
+    let sent = big.clone();
+    let write = tokio::spawn(async move {
+        writer.write_all(&sent).await.unwrap();
+        writer.shutdown().await.unwrap();
+    });
+    let mut came = Vec::new();
+    reader.read_to_end(&mut came).await.unwrap();
+    write.await.unwrap();
+    assert_eq!(came.strip_prefix(b"first"), Some(big.as_slice()), "what came with the head is not lost");
+}
