@@ -75,7 +75,7 @@ async fn another_media_type_is_refused() {
 #[tokio::test]
 async fn a_media_type_with_a_charset_is_taken() {
     let body = review("CREATE", "default", &json!({})).to_string();
-    let request = Request::post("/mutate").header("Content-Type", "Application/JSON; charset=utf-8");
+    let request = Request::post("/mutate").header("Content-Type", "Application/JSON ; charset=utf-8");
     assert_eq!(send(&Registry::new(), request.body(Body::from(body)).unwrap()).await.0, StatusCode::OK);
 }
 
