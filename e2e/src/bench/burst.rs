@@ -17,8 +17,8 @@ const USER_AGENT: &str = "tensile-virtual-node/";
 #[derive(Clone, Debug)]
 pub(super) struct Through {
     pods: usize,
-    /// From the first creation until the last pod was shown Running.
-    until_running: Duration,
+    /// From the first creation until the last pod had a node above, was there below, ran below, was shown Running above.
+    until: [Duration; 4],
     /// From the deletion of all until the last object was gone on both sides.
     until_gone: Duration,
     /// CPU of the virtual node, creation to deletion.
@@ -38,7 +38,13 @@ pub(super) async fn through(lab: &Lab, pods: usize, namespace: &str) -> anyhow::
 
     let begin = Instant::now();
     lab.create(namespace, pods, Target::VirtualNode).await?;
-    let running = above.reached(|life| life.running, pods, "Running", DEADLINE).await?;
+    let shown = above.reached(|life| life.running, pods, "Running", DEADLINE).await?;
+    let until = [
+        above.reached(|life| life.bound, pods, "bound", DEADLINE).await?,
+        below.reached(|life| life.created, pods, "created", DEADLINE).await?,
+        below.reached(|life| life.running, pods, "Running", DEADLINE).await?,
+        shown,
+    ];
     let peak = link.process().usage()?.peak_megabytes();
     let deletion = Instant::now();
     lab.clear(namespace, Target::VirtualNode, &above, &below).await?;
@@ -49,7 +55,7 @@ pub(super) async fn through(lab: &Lab, pods: usize, namespace: &str) -> anyhow::
     });
     Ok(Through {
         pods,
-        until_running: running - begin,
+        until: until.map(|moment| moment - begin),
         until_gone: deletion.elapsed(),
         cpu: link.process().usage()?.cpu.saturating_sub(spent),
         peak,
@@ -98,7 +104,7 @@ fn is_for_pods(kind: &str) -> bool {
 /// The medians of all rounds.
 pub(super) fn rows(through: &[Through], direct: &[Duration], pods: usize) -> Vec<Row> {
     let middle = |figure: &dyn Fn(&Through) -> f64| median(through.iter().map(figure));
-    let ours = middle(&|one| one.until_running.as_secs_f64());
+    let ours = middle(&|one| one.until[3].as_secs_f64());
     let reference = median(direct.iter().map(Duration::as_secs_f64));
     let speed = |seconds: f64| format!("{seconds:.1} s, {:.0} pods/s", per_pod(pods, 1) / seconds);
     let requests = middle(&|one| one.requests_per_pod(is_for_pods));
@@ -130,9 +136,13 @@ pub(super) fn rows(through: &[Through], direct: &[Duration], pods: usize) -> Vec
 
 impl fmt::Display for Through {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (running, gone) = (self.until_running.as_secs_f64(), self.until_gone.as_secs_f64());
-        let (cpu, peak) = (self.cpu_per_pod(), self.peak);
-        write!(f, "{running:.1} s until Running, {gone:.1} s until gone, {cpu:.2} ms CPU per pod, {peak:.1} MB")
+        let [bound, created, running, shown] = self.until.map(|time| time.as_secs_f64());
+        let (gone, cpu, peak) = (self.until_gone.as_secs_f64(), self.cpu_per_pod(), self.peak);
+        write!(
+            f,
+            "all bound after {bound:.1} s, created below {created:.1} s, running below {running:.1} s, shown \
+             {shown:.1} s; gone in {gone:.1} s; {cpu:.2} ms CPU per pod, {peak:.1} MB"
+        )
     }
 }
 
