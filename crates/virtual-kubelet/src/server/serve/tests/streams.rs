@@ -129,7 +129,8 @@ async fn streams_are_cut_and_the_server_ends_when_it_is_told_to() {
     let answer = scene.upgrade("POST", "/exec/ns/web/main?output=1").await;
     let _near = hyper::upgrade::on(answer).await.unwrap();
     scene.stop.cancel();
-    scene.served.await.unwrap();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(30), scene.served).await;
+    ended.expect("the stream holds the server up").unwrap();
     assert_eq!(far.read(&mut [0; 1]).await.unwrap(), 0);
     assert!(tokio::net::TcpStream::connect(scene.address).await.is_err(), "nobody listens");
 }
