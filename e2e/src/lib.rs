@@ -1,7 +1,7 @@
 //! Real clusters on demand: the demo, the acceptance suites and the benchmarks stand on them.
 //!
 //! [`cluster::Cluster`] starts the unmodified control plane of Kubernetes in a few seconds; [`kwok`] adds nodes.
-//! Whatever is started ends with this process, however it ends ([`reaper`]).
+//! Whatever is started ends with this process, however it ends (`reaper`).
 
 mod accept;
 mod bench;
