@@ -3,6 +3,7 @@
 use std::{ffi::OsString, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use futures::StreamExt;
 use kube::Client;
 use prometheus::Registry;
 use serde_json::Value;
@@ -67,8 +68,18 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     }
     clients::install_crypto();
     let (upper, lower) = (client("upper", &settings.upper).await?, client("lower", &settings.lower).await?);
-    wait_for_upper(&upper).await?;
-    check_lower(&lower).await?;
+    let mut signals = shutdown::signals()?;
+    let checked = async {
+        wait_for_upper(&upper).await?;
+        check_lower(&lower).await
+    };
+    tokio::select! {
+        checked = checked => checked?,
+        Some(signal) = signals.next() => {
+            tracing::info!(signal, "stopped before there was anything to drain");
+            return Ok(());
+        }
+    }
 
     let registry = Registry::new();
     registry.register(Box::new(ProcessCollector::new()?))?;
@@ -80,7 +91,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         tasks.spawn("admin server", admin::serve(listener, router, tasks.stop()));
     }
     link(&settings, upper, lower, &registry, &readiness, &mut tasks).await?;
-    Ok(tasks.run(shutdown::signals()?, settings.drain).await?)
+    Ok(tasks.run(signals, settings.drain).await?)
 }
 
 /// Starts the tasks of one link: one lower cluster behind one virtual node.

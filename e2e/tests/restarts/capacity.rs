@@ -83,6 +83,48 @@ fn pods_of_others_below_take_room_and_never_more_than_there_is() -> anyhow::Resu
 }
 
 #[test]
+fn changes_in_quick_succession_are_written_together() -> anyhow::Result<()> {
+    const PARTS: &str = "example.org/parts";
+    const CHANGES: usize = 60;
+    e2e::run(async {
+        let world = world().await?;
+        let _peace = world.peace.read().await;
+        let shape = NodeShape {
+            name: "parts".to_owned(),
+            extended: [(PARTS.to_owned(), "100".to_owned())].into(),
+            ..NodeShape::default()
+        };
+        world.lower.kwok_nodes(shape).await?;
+        let written = || {
+            let requests = world.upper.audit()?.requests;
+            let ours = |request: &&Request| {
+                let node = request.object_ref.as_ref().is_some_and(|object| object.name == "steady");
+                node && request.kind() == "patch nodes/status"
+            };
+            anyhow::Ok(requests.iter().filter(ours).count())
+        };
+        world
+            .with_link("steady", async |link, _, below| {
+                offers(link, PARTS, "100").await?;
+                let before = written()?;
+                let namespace = json!({ "metadata": { "name": below.namespace() } });
+                let namespaces: Api<Namespace> = Api::all(world.lower.client());
+                namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
+                let spec = with(asking(PARTS, "1"), json!({ "serviceAccountName": "default" }));
+                usable(&world.lower, below.namespace()).await?;
+                for number in 0..CHANGES {
+                    foreign_pod(below, &format!("p-{number}"), spec.clone()).await?;
+                }
+                offers(link, PARTS, "40").await?;
+                let writes = written()? - before;
+                ensure!(writes < CHANGES / 2, "{writes} writes for {CHANGES} changes");
+                Ok(())
+            })
+            .await
+    })
+}
+
+#[test]
 fn the_pods_of_another_virtual_node_take_room_too() -> anyhow::Result<()> {
     const SEATS: &str = "example.org/seats";
     e2e::run(async {

@@ -51,7 +51,9 @@ fn a_node_says_what_stands_behind_it() -> anyhow::Result<()> {
                     ensure!(labels[key] == value, "{key} is {}", labels[key]);
                 }
                 let provider = json!({ "key": "virtual-kubelet.io/provider", "value": "k8s", "effect": "NoSchedule" });
-                ensure!(node["spec"]["taints"] == json!([provider]), "{}", node["spec"]);
+                // The control plane's own taint of a new node may still be there.
+                let taints = node["spec"]["taints"].as_array();
+                ensure!(taints.is_some_and(|taints| taints.contains(&provider)), "{}", node["spec"]);
                 for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"] {
                     ensure!(condition(&node, kind)["status"] == "False", "{kind}: {}", node["status"]);
                 }

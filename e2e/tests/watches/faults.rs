@@ -147,6 +147,28 @@ fn writes_pods(seen: &Seen) -> bool {
 }
 
 #[test]
+fn one_watch_of_pods_on_each_side_is_enough_for_all_namespaces() -> anyhow::Result<()> {
+    e2e::run(Faulty::within("thrifty", async |faulty| {
+        let world = world().await?;
+        faulty.create(&["here".to_owned()]).await?;
+        faulty.until_ready(&["here".to_owned()]).await?;
+        namespace::within("elsewhere", &world.upper, &[&world.lower], async |namespace| {
+            let elsewhere = Pods::of(&world.upper, namespace);
+            elsewhere.create(&faulty.link.pod("there")).await?;
+            elsewhere.until_ready("there").await.map(drop)
+        })
+        .await?;
+        for (side, proxy) in faulty.sides() {
+            let watches = proxy.requests(|seen| seen.is_watch() && seen.is_about("pods"));
+            ensure!(watches.len() == 1, "{side}: {watches:?}");
+        }
+        let above = &faulty.upper.requests(opens_watch)[0].query;
+        ensure!(above.contains("fieldSelector=spec.nodeName%3Dthrifty"), "other nodes' pods come too: {above}");
+        Ok(())
+    }))
+}
+
+#[test]
 fn watches_that_end_are_taken_up_again() -> anyhow::Result<()> {
     e2e::run(Faulty::within("ends", async |faulty| faulty.survives_watches(Command::End, || None).await))
 }

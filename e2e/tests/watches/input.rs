@@ -20,19 +20,20 @@ use tokio::task::JoinSet;
 
 use super::{World, world};
 
-/// A flag, file or permission is wrong, says `--help`.
-const WRONG: i32 = 2;
+/// Exit codes, as `--help` has them.
+const CANNOT_START: i32 = 1;
+const WRONG_FLAG: i32 = 2;
 /// "Within seconds", also on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 /// What must not be told.
 const SECRET: &str = "top-secret-token";
 
 /// Runs the program to its end. Standard error must have one line of an error, with all of `words`.
-async fn fails(launch: e2e::process::Launch, words: &[&str]) -> anyhow::Result<()> {
+async fn fails(launch: e2e::process::Launch, code: i32, words: &[&str]) -> anyhow::Result<()> {
     let mut process = launch.start()?;
     let status = process.ended(SOON).await?;
     let log = fs::read_to_string(process.log())?;
-    ensure!(status.code() == Some(WRONG), "{status}\n{log}");
+    ensure!(status.code() == Some(code), "{status}\n{log}");
     let errors: Vec<&str> = log.lines().filter(|line| line.to_lowercase().contains("error")).collect();
     ensure!(errors.len() == 1, "not one line of an error:\n{log}");
     for word in words {
@@ -64,7 +65,7 @@ fn an_unknown_flag_is_named() -> anyhow::Result<()> {
     e2e::run(async {
         let folder = tempfile::tempdir()?;
         let launch = service::launch("virtual-node", "unknown-flag", folder.path())?.arg("--no-such-flag");
-        fails(launch, &["--no-such-flag"]).await
+        fails(launch, WRONG_FLAG, &["--no-such-flag"]).await
     })
 }
 
@@ -73,7 +74,8 @@ fn a_name_that_cannot_be_a_nodes_is_named() -> anyhow::Result<()> {
     e2e::run(async {
         let folder = tempfile::tempdir()?;
         let launch = service::launch("virtual-node", "bad-name", folder.path())?;
-        fails(launch.args(["--client-kubeconfig=x", "--nodename=Bad_Name"]), &["--nodename", "Bad_Name"]).await
+        fails(launch.args(["--client-kubeconfig=x", "--nodename=Bad_Name"]), WRONG_FLAG, &["--nodename", "Bad_Name"])
+            .await
     })
 }
 
@@ -82,7 +84,7 @@ fn a_missing_lower_cluster_is_named() -> anyhow::Result<()> {
     e2e::run(async {
         let folder = tempfile::tempdir()?;
         let launch = service::launch("virtual-node", "no-lower", folder.path())?;
-        fails(launch.arg("--nodename=some"), &["--client-kubeconfig"]).await
+        fails(launch.arg("--nodename=some"), WRONG_FLAG, &["--client-kubeconfig"]).await
     })
 }
 
@@ -92,12 +94,12 @@ fn a_kubeconfig_that_cannot_be_read_is_named() -> anyhow::Result<()> {
         let world = world().await?;
         let nowhere = Path::new("/nonexistent/lower.kubeconfig");
         let words = ["lower cluster", "cannot read kubeconfig", "/nonexistent/lower.kubeconfig"];
-        fails(link(world, "nowhere").lower_kubeconfig(nowhere).launch()?, &words).await?;
+        fails(link(world, "nowhere").lower_kubeconfig(nowhere).launch()?, CANNOT_START, &words).await?;
 
         let garbage = world.upper.folder().join("garbage.kubeconfig");
         fs::write(&garbage, format!("apiVersion: v1\nusers: [{{token: {SECRET}\n"))?;
         let words = ["upper cluster", &garbage.to_string_lossy(), "not valid YAML"];
-        fails(link(world, "garbage").upper_kubeconfig(&garbage).launch()?, &words).await
+        fails(link(world, "garbage").upper_kubeconfig(&garbage).launch()?, CANNOT_START, &words).await
     })
 }
 
@@ -109,7 +111,7 @@ fn a_wrong_authority_is_told_from_an_absent_server() -> anyhow::Result<()> {
         let user = User::Certificate(world.lower.admin());
         let file = wrong_kubeconfig(&world.lower, "wrong-ca", &world.lower.server(), Some(&other), &user)?;
         let words = ["lower cluster", "certificate is not trusted", "certificate-authority"];
-        fails(link(world, "wrong-ca").lower_kubeconfig(&file).launch()?, &words).await
+        fails(link(world, "wrong-ca").lower_kubeconfig(&file).launch()?, CANNOT_START, &words).await
     })
 }
 
@@ -119,7 +121,7 @@ fn credentials_that_are_not_accepted_are_told_without_the_token() -> anyhow::Res
         let world = world().await?;
         let file = world.lower.kubeconfig_for("bad-token", None, &User::Token(SECRET))?;
         let words = ["lower cluster", "401 Unauthorized", "token"];
-        fails(link(world, "bad-token").lower_kubeconfig(&file).launch()?, &words).await
+        fails(link(world, "bad-token").lower_kubeconfig(&file).launch()?, CANNOT_START, &words).await
     })
 }
 
@@ -153,7 +155,7 @@ fn a_missing_right_is_named_by_verb_and_resource() -> anyhow::Result<()> {
         let identity = world.lower.authority().client("rigid", &[])?;
         let file = world.lower.kubeconfig_for("rigid", None, &User::Certificate(&identity))?;
         let words = ["lower cluster", "RBAC does not allow to patch pods/resize", "missing: patch pods/resize in all"];
-        fails(link(world, "rigid").lower_kubeconfig(&file).launch()?, &words).await
+        fails(link(world, "rigid").lower_kubeconfig(&file).launch()?, CANNOT_START, &words).await
     })
 }
 
@@ -182,7 +184,7 @@ fn a_version_that_is_not_supported_is_named() -> anyhow::Result<()> {
         let server = old_server(&mut tasks).await?;
         let file = wrong_kubeconfig(&world.lower, "old", &server, None, &User::Anonymous)?;
         let words = ["lower cluster", "v1.19.16", "oldest supported version is 1.33"];
-        fails(link(world, "old").lower_kubeconfig(&file).launch()?, &words).await
+        fails(link(world, "old").lower_kubeconfig(&file).launch()?, CANNOT_START, &words).await
     })
 }
 
