@@ -25,7 +25,8 @@ pub async fn within<T>(
     lowers: &[&Cluster],
     test: impl AsyncFnOnce(&str) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let namespace = create(name, upper).await?;
+    let generate_name = Some(format!("{name}-"));
+    let namespace = create(ObjectMeta { generate_name, ..ObjectMeta::default() }, upper).await?;
     let result = AssertUnwindSafe(test(&namespace)).catch_unwind().await;
     if !matches!(result, Ok(Ok(_))) {
         dump(&namespace, upper).await;
@@ -39,8 +40,12 @@ pub async fn within<T>(
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-async fn create(name: &str, cluster: &Cluster) -> anyhow::Result<String> {
-    let metadata = ObjectMeta { generate_name: Some(format!("{name}-")), ..ObjectMeta::default() };
+/// Makes a namespace of exactly this name, and waits until pods can be created in it.
+pub async fn make(name: &str, cluster: &Cluster) -> anyhow::Result<()> {
+    create(ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }, cluster).await.map(drop)
+}
+
+async fn create(metadata: ObjectMeta, cluster: &Cluster) -> anyhow::Result<String> {
     let namespaces: Api<Namespace> = Api::all(cluster.client());
     let created = namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await;
     let namespace = created.with_context(|| format!("cannot create a namespace in {}", cluster.name()))?.name_any();

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use e2e::cluster::Cluster;
+use anyhow::{Context as _, ensure};
+use e2e::cluster::{Cluster, Request};
 use e2e::kwok::NodeShape;
 use e2e::link::Link;
+use e2e::namespace;
 use e2e::pods::{Pods, with};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Api;
@@ -107,13 +108,9 @@ fn changes_in_quick_succession_are_written_together() -> anyhow::Result<()> {
             .with_link("steady", async |link, _, below| {
                 offers(link, PARTS, "100").await?;
                 let before = written()?;
-                let namespace = json!({ "metadata": { "name": below.namespace() } });
-                let namespaces: Api<Namespace> = Api::all(world.lower.client());
-                namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
-                let spec = with(asking(PARTS, "1"), json!({ "serviceAccountName": "default" }));
-                usable(&world.lower, below.namespace()).await?;
+                namespace::make(below.namespace(), &world.lower).await?;
                 for number in 0..CHANGES {
-                    foreign_pod(below, &format!("p-{number}"), spec.clone()).await?;
+                    foreign_pod(below, &format!("part-{number}"), asking(PARTS, "1")).await?;
                 }
                 offers(link, PARTS, "40").await?;
                 let writes = written()? - before;

@@ -3,10 +3,8 @@
 
 use anyhow::ensure;
 use e2e::link::Link;
+use e2e::namespace;
 use e2e::pods::{Pods, condition, uid};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
-use kube::api::{ObjectMeta, PostParams};
 use serde_json::{Value, json};
 
 use super::world;
@@ -14,18 +12,6 @@ use super::world;
 /// A pod that belongs to nobody upstairs.
 fn foreign(name: &str) -> Value {
     json!({ "metadata": { "name": name }, "spec": { "containers": [{ "name": "theirs", "image": "example.org/theirs:1" }] } })
-}
-
-async fn make_namespace(cluster: &e2e::cluster::Cluster, name: &str) -> anyhow::Result<()> {
-    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    let namespaces: Api<Namespace> = Api::all(cluster.client());
-    namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await?;
-    // Pods can be made in it once it has its service account.
-    let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = Api::namespaced(cluster.client(), name);
-    cluster
-        .eventually(e2e::pods::PATIENCE, "the namespace is usable", async || Ok(accounts.get("default").await?))
-        .await?;
-    Ok(())
 }
 
 /// The upper pod says that its name is taken below by somebody else.
@@ -54,7 +40,7 @@ fn a_foreign_lower_pod_of_the_same_name_is_left_alone_and_the_upper_pod_says_so(
         let _peace = world.peace.read().await;
         world
             .with_link("foreign", async |link, above, below| {
-                make_namespace(&world.lower, above.namespace()).await?;
+                namespace::make(above.namespace(), &world.lower).await?;
                 below.create(&foreign("theirs")).await?;
                 let theirs = below.until_ready("theirs").await?;
 
@@ -126,7 +112,7 @@ fn two_upper_clusters_on_one_lower_cluster_do_not_see_each_others_pods() -> anyh
         let there = Link::start(&world.neighbour, &world.lower, "twin").await?;
         world
             .within("uppers", async |above, below| {
-                make_namespace(&world.neighbour, above.namespace()).await?;
+                namespace::make(above.namespace(), &world.neighbour).await?;
                 let beside = Pods::of(&world.neighbour, above.namespace());
                 for name in ["here", "both"] {
                     above.create(&here.pod(name)).await?;
