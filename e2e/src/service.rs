@@ -19,6 +19,6 @@ fn built(binary: &str) -> anyhow::Result<PathBuf> {
     let beside = this.ancestors().skip(1).take(2).map(|folder| folder.join(binary)).find(|path| path.is_file());
     beside.with_context(|| {
         let folder = this.parent().unwrap_or(&this).display();
-        format!("{binary} is not built (looked in {folder} and above): run `cargo build --workspace --bins`")
+        format!("{binary} is not built (looked in {folder} and above): run `cargo build --workspace --bins --examples`")
     })
 }

@@ -1,5 +1,6 @@
 //! Pods on their way down and their status on the way up, with one virtual node between two real clusters.
 
+mod example;
 mod namespaces;
 mod placement;
 mod refusals;
@@ -19,7 +20,7 @@ async fn pair() -> anyhow::Result<&'static Pair> {
     SHARED
         .get_or_try_init(async || {
             let lower = Cluster::builder("lower").apiserver_args(&["--allow-privileged=false"]);
-            let pair = Pair::start(Cluster::builder("upper"), lower).await?;
+            let pair = Pair::start(Cluster::builder("upper").audit(true), lower).await?;
             let taint = Taint { key: "dedicated".to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
             let ssd = NodeShape {
                 name: "ssd".to_owned(),
