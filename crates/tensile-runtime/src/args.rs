@@ -4,6 +4,9 @@
 //! flag was typed. So there is one list of flags, one check of each value and one help
 //! text, and the file can say nothing that the command line cannot.
 
+mod accepted;
+pub mod value;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,8 @@ use clap::{ArgAction, ArgMatches, Args, Command, CommandFactory, Error, Parser};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Spanned};
+
+pub use accepted::{Accepted, Foreign, Shape};
 
 /// The flag that names a settings file, to be flattened into a service's arguments.
 #[derive(Debug, Clone, Default, Args)]

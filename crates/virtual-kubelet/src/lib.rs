@@ -9,4 +9,5 @@ mod back_off;
 pub mod node;
 pub mod pod;
 pub mod server;
+mod time;
 pub mod watched;

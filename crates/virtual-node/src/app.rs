@@ -14,11 +14,12 @@ use tensile_core::{
 };
 use tensile_runtime::{
     admin,
-    args::parse,
     clients::{self, ClientSource, ProbeError, probe, require},
     process::ProcessCollector,
-    shutdown::{self, EXIT_USAGE, Tasks},
-    telemetry, upper_id,
+    service::{self, Service},
+    shutdown::{self, Tasks},
+    telemetry::LogArgs,
+    upper_id,
 };
 use virtual_kubelet::{
     node::{NodeController, NodeControllerConfig, NodeState},
@@ -38,34 +39,32 @@ use crate::{
 const KNOCK: Duration = Duration::from_secs(2);
 
 /// The program: parses its arguments, runs until a signal, and says how it went.
-pub fn main(given: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: Args = match parse(given) {
-        Ok(args) => args,
-        Err(error) => {
-            let usage = error.use_stderr();
-            return match error.print() {
-                Ok(()) if !usage => ExitCode::SUCCESS,
-                _ => ExitCode::from(EXIT_USAGE),
-            };
-        }
-    };
-    let log = args.log.clone();
-    let settings = telemetry::init(&log)
-        .map_err(anyhow::Error::from)
-        .and_then(|()| Settings::resolve(args, &Surroundings::PROCESS).map_err(anyhow::Error::from));
-    match settings {
-        Ok(settings) => shutdown::run(run(settings)),
-        Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "the settings do not add up");
-            ExitCode::from(EXIT_USAGE)
-        }
+pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    service::main::<Settings>(argv)
+}
+
+impl Service for Settings {
+    type Args = Args;
+    type Error = anyhow::Error;
+
+    fn log(args: &Args) -> &LogArgs {
+        &args.log
+    }
+
+    fn resolve(args: Args) -> anyhow::Result<Self> {
+        Ok(Self::resolve(args, &Surroundings::PROCESS)?)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    async fn run(self) -> anyhow::Result<()> {
+        run(self).await
     }
 }
 
 async fn run(settings: Settings) -> anyhow::Result<()> {
-    for warning in &settings.warnings {
-        tracing::warn!(warning, "a flag has no effect");
-    }
     clients::install_crypto();
     let (upper, lower) = (client("upper", &settings.upper).await?, client("lower", &settings.lower).await?);
     let mut signals = shutdown::signals()?;

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use clap::Parser;
 use tensile_core::node::TaintEffect;
-use tensile_runtime::args::ConfigArgs;
+use tensile_runtime::args::value::{boolean, duration, rate};
+use tensile_runtime::args::{Accepted, ConfigArgs};
 use tensile_runtime::listen::ListenAddr;
 use tensile_runtime::telemetry::LogArgs;
 
-pub use accepted::Accepted;
+pub use accepted::TensileKube;
 
 /// One lower Kubernetes cluster as one node of the upper cluster.
 ///
@@ -182,7 +183,7 @@ pub struct Args {
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type; a text here would replace the program's in the help")]
-    pub accepted: Accepted,
+    pub accepted: Accepted<TensileKube>,
 }
 
 const CLUSTERS: &str = "Clusters";
@@ -206,28 +207,6 @@ fn address(text: &str) -> Result<MetricsAddr, String> {
 
 fn effect(text: &str) -> Result<TaintEffect, String> {
     text.parse().map_err(|error: tensile_core::node::build::UnknownTaintEffect| error.to_string())
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let refused = || "not a duration such as 20s or 1m30s".to_owned();
-    let parsed: jiff::SignedDuration = text.parse().map_err(|_| refused())?;
-    parsed.try_into().map_err(|_| refused())
-}
-
-fn rate(text: &str) -> Result<f32, String> {
-    match text.parse::<f32>() {
-        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
-        _ => Err("not a rate: 0 or more requests a second".to_owned()),
-    }
-}
-
-/// The spellings that Go's flags take.
-fn boolean(text: &str) -> Result<bool, String> {
-    match text {
-        "true" | "TRUE" | "True" | "t" | "T" | "1" => Ok(true),
-        "false" | "FALSE" | "False" | "f" | "F" | "0" => Ok(false),
-        _ => Err("neither true nor false".to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -6,46 +6,46 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use prometheus::Registry;
+use tensile_runtime::admin;
 use tensile_runtime::process::ProcessCollector;
-use tensile_runtime::shutdown::{self, EXIT_USAGE, Tasks};
+use tensile_runtime::service::{self, Service};
+use tensile_runtime::shutdown::{self, Tasks};
+use tensile_runtime::telemetry::LogArgs;
 use tensile_runtime::tls::{RELOAD_EVERY, ServedCertificate};
-use tensile_runtime::{admin, args::parse, telemetry};
 use tokio::net::TcpListener;
 
 use crate::args::{Args, Settings};
 use crate::metrics::Metrics;
-use crate::router::{Service, router};
+use crate::router::{Admission, router};
 use crate::tls::{TlsListener, server_config};
 
 /// The program: parses `argv`, runs until a signal, and says how it went.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let flags: Args = match parse(argv) {
-        Ok(flags) => flags,
-        Err(error) => {
-            let usage = error.use_stderr();
-            return match error.print() {
-                Ok(()) if !usage => ExitCode::SUCCESS,
-                _ => ExitCode::from(EXIT_USAGE),
-            };
-        }
-    };
-    let log = flags.log.clone();
-    let settings = telemetry::init(&log)
-        .map_err(anyhow::Error::from)
-        .and_then(|()| Settings::resolve(flags).map_err(anyhow::Error::from));
-    match settings {
-        Ok(settings) => shutdown::run(run(settings)),
-        Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "the settings do not add up");
-            ExitCode::from(EXIT_USAGE)
-        }
+    service::main::<Settings>(argv)
+}
+
+impl Service for Settings {
+    type Args = Args;
+    type Error = anyhow::Error;
+
+    fn log(args: &Args) -> &LogArgs {
+        &args.log
+    }
+
+    fn resolve(args: Args) -> anyhow::Result<Self> {
+        Ok(Self::resolve(args)?)
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    async fn run(self) -> anyhow::Result<()> {
+        run(self).await
     }
 }
 
 async fn run(settings: Settings) -> anyhow::Result<()> {
-    for warning in &settings.warnings {
-        tracing::warn!(warning, "about the settings");
-    }
     let registry = Registry::new();
     registry.register(Box::new(ProcessCollector::new()?))?;
     let metrics = Metrics::new(&registry)?;
@@ -61,7 +61,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on --address and --port {}", settings.listen))?;
-    let router = router(Arc::new(Service { policy: settings.policy, deadline: settings.deadline, metrics }));
+    let router = router(Arc::new(Admission { policy: settings.policy, deadline: settings.deadline, metrics }));
     let stop = tasks.stop();
     let stopped = async move { stop.cancelled().await };
     tracing::info!(address = %listener.local_addr()?, tls = settings.tls.is_some(), "serving");

@@ -1,16 +1,21 @@
 //! What can be typed: every flag of tensile-kube's webhook, and ours; and what the flags mean together.
 
+mod accepted;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, Parser};
+use clap::Parser;
 use tensile_core::placement::KeptKeys;
-use tensile_runtime::args::ConfigArgs;
+use tensile_runtime::args::value::{boolean, duration, timeout};
+use tensile_runtime::args::{Accepted, ConfigArgs};
 use tensile_runtime::listen::ListenAddr;
 use tensile_runtime::telemetry::LogArgs;
 
 use crate::mutate::Policy;
+
+pub use accepted::TensileKube;
 
 /// The admission webhook: moves what only lower nodes can satisfy into an annotation.
 ///
@@ -46,17 +51,17 @@ pub struct Args {
     #[arg(long = "CA", value_name = "FILE", help_heading = SERVING)]
     pub ca: Option<PathBuf>,
 
-    /// How long the body of a request may take to arrive, in seconds [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..), help_heading = SERVING)]
-    pub request_timeout: Option<u32>,
+    /// How long the body of a request may take to arrive, such as 10s [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = timeout, help_heading = SERVING)]
+    pub request_timeout: Option<Duration>,
 
     /// Address of /metrics, /healthz and /readyz, as IP:PORT or :PORT [default: :8081]
     #[arg(long, value_name = "ADDRESS", help_heading = SERVING)]
     pub metrics_addr: Option<ListenAddr>,
 
-    /// How long to finish what is in hand after a signal, in seconds [default: 20]
-    #[arg(long, value_name = "SECONDS", help_heading = SERVING)]
-    pub drain_timeout: Option<u32>,
+    /// How long to finish what is in hand after a signal, such as 20s or 1m [default: 20s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = SERVING)]
+    pub drain_timeout: Option<Duration>,
 
     /// Node label keys that the upper scheduler decides on, as KEY,...; the same as the virtual nodes' [default:
     /// clusterID]
@@ -74,7 +79,7 @@ pub struct Args {
 
     /// Deny pods that cannot work on a virtual node (DaemonSet, host namespaces, hostPath) instead of warning
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          help_heading = PODS)]
+          value_parser = boolean, help_heading = PODS)]
     pub deny_unsupported: Option<bool>,
 
     #[command(flatten)]
@@ -83,41 +88,11 @@ pub struct Args {
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type; a text here would replace the program's in the help")]
-    pub accepted: Accepted,
+    pub accepted: Accepted<TensileKube>,
 }
 
-/// Flags of tensile-kube's webhook that have no effect here, taken so that its manifests start.
-#[derive(Debug, Clone, Default, ClapArgs)]
-#[command(next_help_heading = "Accepted from tensile-kube, without effect")]
-pub struct Accepted {
-    /// The webhook asks nothing of an API server
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub kubeconfig: Option<String>,
-    /// The webhook asks nothing of an API server
-    #[arg(long, value_name = "URL", hide_short_help = true)]
-    pub master: Option<String>,
-    /// The webhook asks nothing of an API server
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          hide_short_help = true)]
-    pub incluster: Option<String>,
-    /// Use --log-level
-    #[arg(long = "v", value_name = "LEVEL", hide_short_help = true)]
-    pub klog_level: Option<String>,
-    /// Use --log-level
-    #[arg(long = "vmodule", value_name = "PATTERN", hide_short_help = true)]
-    pub klog_modules: Option<String>,
-    /// The log goes to standard error
-    #[arg(long = "logtostderr", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_short_help = true)]
-    pub klog_to_stderr: Option<String>,
-    /// The log goes to standard error
-    #[arg(long = "alsologtostderr", value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_short_help = true)]
-    pub klog_also_to_stderr: Option<String>,
-    /// The log goes to standard error
-    #[arg(long = "stderrthreshold", value_name = "LEVEL", hide_short_help = true)]
-    pub klog_threshold: Option<String>,
-}
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
+const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 
 const SERVING: &str = "Serving";
 const PODS: &str = "Pods";
@@ -189,19 +164,18 @@ impl Settings {
         if let Some(keys) = args.cluster_topology_keys {
             kept = kept.with_topology(keys);
         }
-        let mut warnings = args.accepted.without_effect();
+        let mut warnings = args.accepted.without_effect;
         if tls.is_none() {
             warnings.push(
                 "plain HTTP is served: an API server asks over HTTPS only, give --tlscert and --tlskey".to_owned(),
             );
         }
-        let seconds = |given: Option<u32>, default| Duration::from_secs(given.unwrap_or(default).into());
         Ok(Self {
             listen: SocketAddr::new(args.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), args.port.unwrap_or(8080)),
             tls,
-            deadline: seconds(args.request_timeout, 10),
+            deadline: args.request_timeout.unwrap_or(DEFAULT_DEADLINE),
             metrics: args.metrics_addr.unwrap_or(ListenAddr::AllOn(8081)),
-            drain: seconds(args.drain_timeout, 20),
+            drain: args.drain_timeout.unwrap_or(DEFAULT_DRAIN),
             policy: Policy {
                 kept,
                 node_lost_seconds: args.node_lost_toleration_seconds,
@@ -209,24 +183,6 @@ impl Settings {
             },
             warnings,
         })
-    }
-}
-
-impl Accepted {
-    /// A sentence for each flag that was given.
-    fn without_effect(&self) -> Vec<String> {
-        let flags = [
-            ("kubeconfig", &self.kubeconfig, "the webhook asks nothing of an API server"),
-            ("master", &self.master, "the webhook asks nothing of an API server"),
-            ("incluster", &self.incluster, "the webhook asks nothing of an API server"),
-            ("v", &self.klog_level, "use --log-level"),
-            ("vmodule", &self.klog_modules, "use --log-level"),
-            ("logtostderr", &self.klog_to_stderr, "the log goes to standard error"),
-            ("alsologtostderr", &self.klog_also_to_stderr, "the log goes to standard error"),
-            ("stderrthreshold", &self.klog_threshold, "the log goes to standard error"),
-        ];
-        let given = flags.into_iter().filter(|(_, value, _)| value.is_some());
-        given.map(|(name, _, instead)| format!("--{name} has no effect: {instead}")).collect()
     }
 }
 

@@ -23,7 +23,7 @@ const JSON: &str = "application/json";
 
 /// What all requests share.
 #[derive(Debug)]
-pub struct Service {
+pub struct Admission {
     /// What the operator decides.
     pub policy: Policy,
     /// How long a question may take to arrive.
@@ -61,11 +61,11 @@ impl IntoResponse for Refusal {
 }
 
 /// The routes. `/healthz` is here too because tensile-kube's manifests ask for it on this port.
-pub fn router(service: Arc<Service>) -> Router {
+pub fn router(service: Arc<Admission>) -> Router {
     Router::new().route("/healthz", get(async || "ok")).route(MUTATE, post(mutate)).with_state(service)
 }
 
-async fn mutate(State(service): State<Arc<Service>>, request: Request) -> Response {
+async fn mutate(State(service): State<Arc<Admission>>, request: Request) -> Response {
     match review(&service, request).await {
         Ok(answer) => ([(CONTENT_TYPE, JSON)], answer).into_response(),
         Err(refusal) => {
@@ -76,7 +76,7 @@ async fn mutate(State(service): State<Arc<Service>>, request: Request) -> Respon
     }
 }
 
-async fn review(service: &Service, request: Request) -> Result<Vec<u8>, Refusal> {
+async fn review(service: &Admission, request: Request) -> Result<Vec<u8>, Refusal> {
     check_type(request.headers())?;
     let body = read(request.into_body(), service.deadline).await?;
     let timer = service.metrics.seconds.start_timer();

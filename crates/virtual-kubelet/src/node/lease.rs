@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::api::{ApiError, RawApi, set};
-use crate::back_off::{back_off, chance};
+use crate::{
+    back_off::{back_off, chance},
+    time,
+};
 
 #[cfg(test)]
 mod tests;
@@ -150,7 +153,7 @@ fn renewed(lease: &Value, terms: &LeaseTerms, owner: &str, now: Timestamp) -> Va
         (&["metadata", "ownerReferences"], owners.into()),
         (&["spec", "holderIdentity"], (*terms.node).into()),
         (&["spec", "leaseDurationSeconds"], terms.duration.as_secs().into()),
-        (&["spec", "renewTime"], now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into()),
+        (&["spec", "renewTime"], time::in_micros(now).into()),
     ];
     for (path, member) in members {
         set(&mut lease, path, member);

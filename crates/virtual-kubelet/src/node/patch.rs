@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{api::set, health::Backend};
+use crate::time;
 
 #[cfg(test)]
 mod tests;
@@ -109,7 +110,7 @@ fn last_applied(wanted: &Value, server: &Value) -> [(&'static str, String); 2] {
 /// The wanted conditions with their times: the heartbeat is now, the transition is now where the status differs from
 /// the server's.
 fn stamped(wanted: &Value, server: &Value, now: Timestamp) -> Vec<Value> {
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = time::in_seconds(now);
     let stamp = |condition: &Value| {
         let known = by_type(list(server, "/status/conditions"), condition);
         let since = known

@@ -19,7 +19,7 @@ use super::{
     status,
     upper::{UpperPod, digest},
 };
-use crate::watched::Watched;
+use crate::{time, watched::Watched};
 
 /// Performs steps.
 pub(crate) struct Executor<P> {
@@ -273,7 +273,6 @@ fn fnv_of(parts: &[&str]) -> u64 {
     hasher.finish()
 }
 
-/// The time as the API writes it, in whole seconds.
 fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    time::in_seconds(jiff::Timestamp::now())
 }

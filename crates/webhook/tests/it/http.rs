@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 use webhook::metrics::Metrics;
 use webhook::mutate::Policy;
-use webhook::router::{MAX_BODY, Service, router};
+use webhook::router::{Admission, MAX_BODY, router};
 
 use super::{review, virtual_pod};
 
-fn service(registry: &Registry) -> Arc<Service> {
+fn service(registry: &Registry) -> Arc<Admission> {
     let metrics = Metrics::new(registry).unwrap();
-    Arc::new(Service { policy: Policy::default(), deadline: Duration::from_secs(10), metrics })
+    Arc::new(Admission { policy: Policy::default(), deadline: Duration::from_secs(10), metrics })
 }
 
 async fn send(registry: &Registry, request: Request<Body>) -> (StatusCode, String) {

@@ -1,0 +1,27 @@
+//! Flags of tensile-kube's webhook that have no effect here, taken so that its manifests start.
+
+use tensile_runtime::args::{Foreign, Shape};
+
+/// tensile-kube's webhook.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TensileKube;
+
+const ASKS_NOTHING: &str = "the webhook asks nothing of an API server";
+const LOGGING: &str = "use --log-level";
+const STANDARD_ERROR: &str = "the log goes to standard error";
+
+impl Foreign for TensileKube {
+    const HEADING: &'static str = "Accepted from tensile-kube, without effect";
+
+    const WITHOUT_EFFECT: &'static [(&'static str, Shape, &'static str)] = &[
+        ("kubeconfig", Shape::Value, ASKS_NOTHING),
+        ("master", Shape::Value, ASKS_NOTHING),
+        ("incluster", Shape::Switch, ASKS_NOTHING),
+        ("v", Shape::Value, LOGGING),
+        ("vmodule", Shape::Value, LOGGING),
+        ("logtostderr", Shape::Switch, STANDARD_ERROR),
+        ("alsologtostderr", Shape::Switch, STANDARD_ERROR),
+        ("stderrthreshold", Shape::Value, STANDARD_ERROR),
+    ];
+    const REFUSED: &'static [(&'static str, Shape, &'static str)] = &[];
+}
