@@ -31,9 +31,9 @@ pub trait Service: Sized {
     fn run(self) -> impl Future<Output = Result<(), Self::Error>>;
 }
 
-/// Parses `argv` (with the program's name in front), runs the service until a signal, and says how it went.
-pub fn main<S: Service>(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args: S::Args = match parse(argv) {
+/// Parses `given` (with the program's name in front), runs the service until a signal, and says how it went.
+pub fn main<S: Service>(given: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: S::Args = match parse(given) {
         Ok(args) => args,
         Err(error) => {
             let usage = error.use_stderr();
