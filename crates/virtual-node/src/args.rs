@@ -138,7 +138,7 @@ pub struct Args {
           value_parser = boolean, help_heading = PODS)]
     pub keep_runtime_class: Option<bool>,
 
-    /// Pods that are worked on at the same time [default: 50]
+    /// Pods that are worked on at the same time [default: 32]
     #[arg(long, value_name = "N", help_heading = PODS)]
     pub pod_sync_workers: Option<u16>,
 

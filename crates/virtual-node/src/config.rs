@@ -27,7 +27,7 @@ const DEFAULT_QPS: f32 = 500.0;
 const DEFAULT_BURST: u32 = 1000;
 const DEFAULT_KUBELET_PORT: u16 = 10250;
 const DEFAULT_METRICS_PORT: u16 = 10255;
-const DEFAULT_WORKERS: u16 = 50;
+const DEFAULT_WORKERS: u16 = 32;
 /// Less than the 30 s a pod has between SIGTERM and SIGKILL.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 const PV_CONTROLLERS: &str = "PVControllers";
