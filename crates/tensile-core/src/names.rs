@@ -25,6 +25,8 @@ pub const OS_LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
 pub const ARCH_LABELS: [&str; 2] = ["kubernetes.io/arch", "beta.kubernetes.io/arch"];
 /// Kubernetes' node label that keeps service load balancers from sending traffic to the node.
 pub const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// Kubernetes' pod labels with the pod's index in its owner: the ordinal in a StatefulSet, the completion index in a Job.
+pub const POD_INDEXES: [&str; 2] = ["apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index"];
 /// Annotation on objects that are copied between clusters.
 pub const GLOBAL: &str = "global";
 /// Annotation that keeps, as JSON, the labels that were dropped below (`--ignore-labels`).
@@ -48,6 +50,8 @@ pub const NODE_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Label by which a pod opts out of the webhook with value `true`: its constraints stay where its author put them.
 pub const LEAVE_PLACEMENT: &str = "tensile.io/leave-placement";
+/// Label with value `true` on ConfigMaps that hold exclusions: virtual nodes that an owner's pods keep off for a while.
+pub const EXCLUSIONS: &str = "tensile.io/exclusions";
 /// Label on everything made below: the UID of the upper cluster's `kube-system` namespace.
 pub const UPPER_CLUSTER: &str = "tensile.io/upper-cluster";
 /// Label on everything made below: the virtual node it was made for (see [`label_value`]).

@@ -9,7 +9,6 @@ use prometheus::Registry;
 use serde_json::Value;
 use tensile_core::{
     node::{Readiness as NodeReadiness, Totals, build},
-    placement::KeptKeys,
     pod::LinkView,
 };
 use tensile_runtime::{
@@ -107,7 +106,7 @@ async fn link(
         upper_cluster: upper_id::cluster_id(&upper).await.context("upper cluster")?,
         virtual_node: name.clone(),
         node_labels: labels(settings),
-        kept_keys: KeptKeys::new(settings.kept_keys.iter().cloned()),
+        kept_keys: settings.kept_keys.clone(),
         ignored_labels: settings.ignored_labels.clone(),
         provider_taint_key: settings.node.taint.as_ref().map(|taint| taint.key.clone()).unwrap_or_default(),
         allow_host_namespaces: settings.allow_host_namespaces,
@@ -115,6 +114,9 @@ async fn link(
         keep_runtime_class: settings.keep_runtime_class,
     };
     tracing::info!(node = name, upper_cluster = view.upper_cluster, "starting");
+    if let Some(key) = view.kept_keys.cluster_key().filter(|key| !view.node_labels.contains_key(*key)) {
+        tracing::warn!(key, "the node lacks the first cluster topology key: pods with pod affinity cannot come here");
+    }
     let host_ip = settings.node.addresses.first().map(|address| address.address.clone()).unwrap_or_default();
     let cluster = Arc::new(LowerCluster::new(lower.clone(), view, host_ip, settings.show_pod_ips));
 

@@ -108,6 +108,12 @@ pub struct Args {
     #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
     pub ignore_selector_keys: Option<Vec<String>>,
 
+    /// Topology keys of the cluster level, as KEY,...; the same as the webhook's, and the first must be a label of this
+    /// node. Pod affinity and spread over other keys are decided below; empty to copy them all down [default: those of
+    /// --ignore-selector-keys]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
+    pub cluster_topology_keys: Option<Vec<String>>,
+
     /// Object controllers that run, as NAME,... of PVControllers and ServiceControllers; empty for none; not in effect
     /// yet [default: both]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = PODS)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tensile_core::names;
 use tensile_core::node::{Address, NodeSettings, Taint, TaintEffect};
+use tensile_core::placement::{KeptKeys, NoKeptKey};
 use tensile_runtime::clients::ClientSource;
 use tensile_runtime::listen::ListenAddr;
 use thiserror::Error;
@@ -48,8 +49,8 @@ pub struct Settings {
     pub kubelet: KubeletApi,
     /// Labels that do not go down.
     pub ignored_labels: Vec<String>,
-    /// Node label keys that upper scheduling decides on.
-    pub kept_keys: Vec<String>,
+    /// The keys that upper scheduling decides on.
+    pub kept_keys: KeptKeys,
     /// Claims and volumes are kept in step.
     pub volumes: bool,
     /// Services and endpoints are kept in step.
@@ -100,6 +101,9 @@ pub enum SettingsError {
     /// There is no lower cluster.
     #[error("--client-kubeconfig is missing: it names the kubeconfig of the lower cluster")]
     NoLowerCluster,
+    /// There is no kept key.
+    #[error(transparent)]
+    NoKeptKey(#[from] NoKeptKey),
     /// A flag that cannot be honoured.
     #[error("{0}")]
     Unsupported(String),
@@ -175,7 +179,7 @@ impl Settings {
             node: node(&args, around, kubelet.port)?,
             kubelet,
             ignored_labels: listed(args.ignore_labels, names::DEFAULT_IGNORED_LABELS),
-            kept_keys: listed(args.ignore_selector_keys, names::DEFAULT_KEPT_KEYS),
+            kept_keys: KeptKeys::of_flags(args.ignore_selector_keys, args.cluster_topology_keys)?,
             volumes,
             services,
             service_accounts: args.enable_serviceaccount.unwrap_or(true),

@@ -61,7 +61,9 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on --address and --port {}", settings.listen))?;
-    let router = router(Arc::new(Admission { policy: settings.policy, deadline: settings.deadline, metrics }));
+    let exclusions = Arc::default();
+    let router =
+        router(Arc::new(Admission { policy: settings.policy, exclusions, deadline: settings.deadline, metrics }));
     let stop = tasks.stop();
     let stopped = async move { stop.cancelled().await };
     tracing::info!(address = %listener.local_addr()?, tls = settings.tls.is_some(), "serving");

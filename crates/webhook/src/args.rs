@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use tensile_core::placement::KeptKeys;
+use tensile_core::placement::{KeptKeys, NoKeptKey};
 use tensile_runtime::args::value::{boolean, duration, timeout};
 use tensile_runtime::args::{Accepted, ConfigArgs};
 use tensile_runtime::listen::ListenAddr;
@@ -68,8 +68,9 @@ pub struct Args {
     #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
     pub ignore_selector_keys: Option<Vec<String>>,
 
-    /// Topology keys of the cluster level, as KEY,...; the first must be on every virtual node. Pod affinity and spread
-    /// over other keys are decided below; empty to leave them all upstairs [default: those of --ignore-selector-keys]
+    /// Topology keys of the cluster level, as KEY,...; the same as the virtual nodes', and the first must be on each of
+    /// them. Pod affinity and spread over other keys are decided below; empty to leave them all upstairs [default: those
+    /// of --ignore-selector-keys]
     #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
     pub cluster_topology_keys: Option<Vec<String>>,
 
@@ -139,9 +140,9 @@ pub enum SettingsError {
     /// Clients cannot be verified over plain HTTP.
     #[error("--CA needs --tlscert and --tlskey")]
     ClientCaWithoutTls,
-    /// Nothing would choose a cluster, and pods that must be together could not be kept so.
-    #[error("--ignore-selector-keys names no key: the upper scheduler needs one that tells clusters apart")]
-    NoKeptKey,
+    /// There is no kept key.
+    #[error(transparent)]
+    NoKeptKey(#[from] NoKeptKey),
 }
 
 impl Settings {
@@ -156,14 +157,7 @@ impl Settings {
             (None, Some(_)) => return Err(SettingsError::HalfACertificate { missing: "--tlscert" }),
             (Some(_), None) => return Err(SettingsError::HalfACertificate { missing: "--tlskey" }),
         };
-        let keys = args.ignore_selector_keys;
-        if keys.as_ref().is_some_and(|keys| keys.iter().all(|key| key.trim().is_empty())) {
-            return Err(SettingsError::NoKeptKey);
-        }
-        let mut kept = keys.map_or_else(KeptKeys::default, KeptKeys::new);
-        if let Some(keys) = args.cluster_topology_keys {
-            kept = kept.with_topology(keys);
-        }
+        let kept = KeptKeys::of_flags(args.ignore_selector_keys, args.cluster_topology_keys)?;
         let mut warnings = args.accepted.without_effect;
         if tls.is_none() {
             warnings.push(

@@ -1,8 +1,10 @@
 //! The decision: what is changed in which pod. Pure; the same question has the same answer.
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
+use tensile_core::exclusion::{self, Exclusions, Subject};
 use tensile_core::names;
-use tensile_core::placement::{self, KeptKeys, Placement, Split};
+use tensile_core::placement::{self, KeptKeys, Placement, PlacementError, Split};
 
 use crate::pod::Pod;
 use crate::review::{Denial, Operation, Request, Verdict};
@@ -22,11 +24,20 @@ pub struct Policy {
     pub deny_unsupported: bool,
 }
 
+/// What is known of the upper cluster. It is kept up to date aside: no request waits for an API server.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// Virtual nodes that pods of some owners shall not go to.
+    pub exclusions: &'a Exclusions,
+    /// The time by which exclusions end.
+    pub now: Timestamp,
+}
+
 /// Decides on one request.
 ///
 /// Only a pod that opts in is looked at, and only when it is created: everything else is allowed as it is, so that this
 /// webhook cannot get in the way of what it does not know.
-pub fn decide(request: &Request<'_>, policy: &Policy) -> Verdict {
+pub fn decide(request: &Request<'_>, policy: &Policy, known: Known<'_>) -> Verdict {
     let is_pod = request.kind.kind == "Pod" && request.kind.group.is_empty() && request.sub_resource.is_empty();
     let object = match request.object {
         Some(object) if is_pod && request.operation == "CREATE" && request.namespace != KUBE_SYSTEM => object,
@@ -54,10 +65,24 @@ pub fn decide(request: &Request<'_>, policy: &Policy) -> Verdict {
         Ok(original) => original,
         Err(error) => return Verdict::Denied(unreadable(error)),
     };
-    match placement::split(&original, &policy.kept) {
+    let subjects = if known.exclusions.is_empty() { Vec::new() } else { pod.subjects(&request.namespace) };
+    match split(&original, &subjects, policy, known) {
         Ok(split) => Verdict::Changed { patch: patch(&pod, &original, split, policy), warnings },
         Err(error) => Verdict::Denied(Denial { code: 422, reason: "Invalid", message: error.to_string() }),
     }
+}
+
+/// The pod's constraints, and that it is kept off the nodes it is excluded from, divided.
+fn split(pod: &Value, subjects: &[Subject<'_>], policy: &Policy, known: Known<'_>) -> Result<Split, PlacementError> {
+    let excluded = known.exclusions.of(subjects, known.now);
+    if excluded.is_empty() {
+        return placement::split(pod, &policy.kept);
+    }
+    let mut pod = pod.clone();
+    let mut affinity = pod["spec"].get("affinity").cloned();
+    exclusion::exclude(&mut affinity, excluded)?;
+    pod["spec"]["affinity"] = affinity.into();
+    placement::split(&pod, &policy.kept)
 }
 
 /// The operations that turn the pod, whose placement is `original`, into the split one.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tensile_core::exclusion::Subject;
 use tensile_core::names;
 
 /// What is read of a pod.
@@ -24,19 +25,24 @@ pub struct Pod<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
     /// All labels.
     #[serde(borrow, default)]
     pub labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
     /// All annotations, each unread.
     #[serde(borrow, default)]
     pub annotations: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
-    #[serde(default)]
-    owner_references: Option<Vec<OwnerReference>>,
+    #[serde(borrow, default)]
+    owner_references: Option<Vec<OwnerReference<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct OwnerReference {
-    kind: String,
+struct OwnerReference<'a> {
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
     #[serde(default)]
     controller: Option<bool>,
 }
@@ -77,6 +83,18 @@ impl Pod<'_> {
         self.metadata.labels.as_ref().is_some_and(|labels| labels.get(label).is_some_and(|value| value == names::TRUE))
     }
 
+    /// Whose pod it is, to those who exclude an owner's pods from nodes.
+    pub fn subjects<'s>(&'s self, namespace: &'s str) -> Vec<Subject<'s>> {
+        let labels = self.metadata.labels.as_ref();
+        let index = names::POD_INDEXES.iter().find_map(|label| labels?.get(*label));
+        let owner = self.controller().map(|owner| owner.uid.as_ref());
+        Subject::of_pod(owner, index.map(AsRef::as_ref), namespace, &self.metadata.name)
+    }
+
+    fn controller(&self) -> Option<&OwnerReference<'_>> {
+        self.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    }
+
     /// Its placement fields and its stash as a pod of their own, which is what a split looks at.
     pub fn placement(&mut self) -> serde_json::Result<Value> {
         let spec = [
@@ -98,8 +116,7 @@ impl Pod<'_> {
     /// What in it cannot work on a virtual node, or not as its author may expect: a sentence each.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
-        let owners = self.metadata.owner_references.iter().flatten();
-        if owners.into_iter().any(|owner| owner.kind == "DaemonSet" && owner.controller == Some(true)) {
+        if self.controller().is_some_and(|owner| owner.kind == "DaemonSet") {
             doubts.push("pods of a DaemonSet do not run on virtual nodes".to_owned());
         }
         for (field, wanted) in

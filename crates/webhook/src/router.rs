@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -10,9 +11,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use jiff::Timestamp;
+use tensile_core::exclusion::Exclusions;
 
 use crate::metrics::{Metrics, Outcome};
-use crate::mutate::{Policy, decide};
+use crate::mutate::{Known, Policy, decide};
 use crate::review::{Review, ReviewError, Verdict};
 
 /// Where reviews are asked; the path of tensile-kube's webhook.
@@ -26,6 +29,8 @@ const JSON: &str = "application/json";
 pub struct Admission {
     /// What the operator decides.
     pub policy: Policy,
+    /// Virtual nodes that pods of some owners shall not go to, as last heard.
+    pub exclusions: Arc<ArcSwap<Exclusions>>,
     /// How long a question may take to arrive.
     pub deadline: Duration,
     /// What is counted.
@@ -81,7 +86,8 @@ async fn review(service: &Admission, request: Request) -> Result<Vec<u8>, Refusa
     let body = read(request.into_body(), service.deadline).await?;
     let timer = service.metrics.seconds.start_timer();
     let review = Review::read(&body)?;
-    let verdict = decide(&review.request, &service.policy);
+    let known = Known { exclusions: &service.exclusions.load(), now: Timestamp::now() };
+    let verdict = decide(&review.request, &service.policy, known);
     let answer = review.answer(&verdict).map_err(Refusal::Answer)?;
     timer.observe_duration();
     service.metrics.count(Outcome::from(&verdict));

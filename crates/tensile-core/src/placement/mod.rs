@@ -58,6 +58,25 @@ impl KeptKeys {
         Self { selector: topology.iter().cloned().collect(), topology }
     }
 
+    /// What the flags `--ignore-selector-keys` and `--cluster-topology-keys` say, `None` where one is not given: one rule
+    /// for webhook and virtual nodes, so that the same flags mean the same.
+    pub fn of_flags(kept: Option<Vec<String>>, topology: Option<Vec<String>>) -> Result<Self, NoKeptKey> {
+        let kept = kept.map_or_else(Self::default, Self::new);
+        if kept.selector.is_empty() {
+            return Err(NoKeptKey);
+        }
+        Ok(match topology {
+            Some(topology) => kept.with_topology(topology),
+            None => kept,
+        })
+    }
+
+    /// The topology in which pods that must be together are kept together upstairs. `None`: constraints over topologies
+    /// are left alone.
+    pub fn cluster_key(&self) -> Option<&str> {
+        self.topology.first().map(String::as_str)
+    }
+
     /// Replaces the topology keys of the cluster level (`--cluster-topology-keys`). The first must be on every virtual
     /// node: pods that must be together are kept together by it. None: pod affinity, anti-affinity and topology spread
     /// are left alone.
@@ -82,6 +101,11 @@ fn trimmed<K: AsRef<str>>(keys: impl IntoIterator<Item = K>) -> Vec<String> {
     let keys = keys.into_iter().map(|key| key.as_ref().trim().to_owned());
     keys.filter(|key| !key.is_empty()).collect()
 }
+
+/// Nothing would choose a cluster, and pods that must be together could not be kept so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("--ignore-selector-keys names no key: the upper scheduler needs one that tells clusters apart")]
+pub struct NoKeptKey;
 
 /// The placement fields of a pod's `spec`. `None`: the field is absent.
 #[derive(Debug, Clone, Default, PartialEq)]

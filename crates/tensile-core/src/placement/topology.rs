@@ -22,7 +22,7 @@ pub(super) fn split_pod_affinity(
     stashed: &mut Map<String, Value>,
     kept: &KeptKeys,
 ) -> Result<bool, PlacementError> {
-    let Some(cluster_key) = kept.topology.first() else {
+    let Some(cluster_key) = kept.cluster_key() else {
         return Ok(false);
     };
     let mut changed = false;
@@ -33,7 +33,7 @@ pub(super) fn split_pod_affinity(
         let mut below = raw::take_object(stashed, kind, ROOT)?.unwrap_or_default();
         let mut moved = split::move_members(&mut above, &mut below, &[REQUIRED, PREFERRED], ROOT.member(kind))?;
         for list in [REQUIRED, PREFERRED] {
-            let together = (kind == POD_AFFINITY).then_some(cluster_key.as_str());
+            let together = (kind == POD_AFFINITY).then_some(cluster_key);
             moved |= split_list(&mut above, &mut below, list, kept, together)?;
         }
         raw::set_object(stashed, kind, below);

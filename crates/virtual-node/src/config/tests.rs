@@ -35,7 +35,7 @@ fn the_defaults_are_those_of_tensile_kube() {
     );
     assert_eq!((settings.lower.qps, settings.lower.burst), (500.0, 1000));
     assert_eq!(settings.ignored_labels, ["group.batch.scheduler.tencent.com", "pod-group.scheduling.sigs.k8s.io"]);
-    assert_eq!(settings.kept_keys, ["clusterID"]);
+    assert_eq!(settings.kept_keys, KeptKeys::new(["clusterID"]));
     assert!(settings.volumes && settings.services && settings.service_accounts && settings.show_pod_ips);
     assert!(!settings.allow_host_namespaces && !settings.refuse_host_path && !settings.keep_runtime_class);
     assert_eq!(settings.metrics, Some(ListenAddr::AllOn(10255)));
@@ -148,9 +148,19 @@ fn controllers_are_chosen_by_name() {
 }
 
 #[test]
-fn empty_lists_mean_nothing_is_dropped_or_kept() {
-    let settings = resolved(&["--ignore-labels=", "--ignore-selector-keys="], &[]);
-    assert_eq!((settings.ignored_labels, settings.kept_keys), (Vec::new(), Vec::new()));
+fn an_empty_list_of_labels_means_nothing_is_dropped() {
+    assert!(resolved(&["--ignore-labels="], &[]).ignored_labels.is_empty());
+}
+
+#[test]
+fn the_keys_of_the_cluster_level_are_those_of_the_webhook() {
+    let settings = resolved(&["--ignore-selector-keys=clusterID,region"], &[]);
+    assert_eq!(settings.kept_keys, KeptKeys::new(["clusterID", "region"]));
+    let settings = resolved(&["--ignore-selector-keys=region", "--cluster-topology-keys=zone"], &[]);
+    assert_eq!(settings.kept_keys, KeptKeys::new(["region"]).with_topology(["zone"]));
+    let settings = resolved(&["--cluster-topology-keys="], &[]);
+    assert_eq!(settings.kept_keys, KeptKeys::default().with_topology([""; 0]));
+    assert!(refused(&["--ignore-selector-keys= ,"], &[]).starts_with("--ignore-selector-keys names no key"));
 }
 
 #[test]

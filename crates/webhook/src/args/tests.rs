@@ -80,8 +80,8 @@ fn a_client_ca_without_a_certificate_is_an_error() {
 
 #[test]
 fn no_kept_key_is_an_error() {
-    assert_eq!(resolve(&["--ignore-selector-keys="]).unwrap_err(), SettingsError::NoKeptKey);
-    assert_eq!(resolve(&["--ignore-selector-keys= ,"]).unwrap_err(), SettingsError::NoKeptKey);
+    assert_eq!(resolve(&["--ignore-selector-keys="]).unwrap_err(), SettingsError::NoKeptKey(NoKeptKey));
+    assert_eq!(resolve(&["--ignore-selector-keys= ,"]).unwrap_err(), SettingsError::NoKeptKey(NoKeptKey));
 }
 
 #[test]

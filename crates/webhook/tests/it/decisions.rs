@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use webhook::mutate::Policy;
 use webhook::review::{Denial, Operation, Verdict};
 
-use super::{on_create, patched, review, verdict_on, virtual_pod};
+use super::{admitted, on_create, review, verdict_on, virtual_pod};
 
 fn loss_tolerations() -> Value {
     json!([
@@ -51,7 +51,7 @@ fn a_pod_is_split_and_tolerates_the_loss_of_its_node() {
 fn annotations_that_are_there_stay() {
     let mut pod = plain_pod();
     pod["metadata"]["annotations"] = json!({"mine/and~yours": "x"});
-    let pod = patched(&pod, &on_create(&pod, &Policy::default()));
+    let pod = admitted(&pod, &Policy::default());
     assert_eq!(pod["metadata"]["annotations"]["mine/and~yours"], "x");
     assert!(pod["metadata"]["annotations"]["clusterSelector"].is_string());
 }
@@ -65,14 +65,14 @@ fn a_field_of_which_nothing_stays_is_removed() {
 
 #[test]
 fn a_pod_that_went_through_already_is_not_changed_again() {
-    let once = patched(&plain_pod(), &on_create(&plain_pod(), &Policy::default()));
+    let once = admitted(&plain_pod(), &Policy::default());
     assert_eq!(on_create(&once, &Policy::default()), Verdict::Changed { patch: vec![], warnings: vec![] });
 }
 
 #[test]
 fn the_operator_may_bound_the_loss_of_a_node() {
     let policy = Policy { node_lost_seconds: Some(90), ..Policy::default() };
-    let pod = patched(&plain_pod(), &on_create(&plain_pod(), &policy));
+    let pod = admitted(&plain_pod(), &policy);
     assert_eq!(pod["spec"]["tolerations"][0]["tolerationSeconds"], 90);
     assert_eq!(pod["spec"]["tolerations"][1]["tolerationSeconds"], 90);
 }

@@ -16,7 +16,12 @@ use super::{review, virtual_pod};
 
 fn service(registry: &Registry) -> Arc<Admission> {
     let metrics = Metrics::new(registry).unwrap();
-    Arc::new(Admission { policy: Policy::default(), deadline: Duration::from_secs(10), metrics })
+    Arc::new(Admission {
+        policy: Policy::default(),
+        exclusions: Arc::default(),
+        deadline: Duration::from_secs(10),
+        metrics,
+    })
 }
 
 async fn send(registry: &Registry, request: Request<Body>) -> (StatusCode, String) {

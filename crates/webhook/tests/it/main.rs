@@ -8,13 +8,19 @@
 )]
 
 mod decisions;
+mod exclusions;
 mod http;
 mod https;
 mod properties;
 
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use webhook::mutate::{Policy, decide};
-use webhook::review::{Operation, Review, Verdict};
+use tensile_core::exclusion::Exclusions;
+use webhook::mutate::{Known, Policy, decide};
+use webhook::review::{Review, Verdict};
 
 /// The review of this operation on this pod.
 fn review(operation: &str, namespace: &str, pod: &Value) -> Value {
@@ -28,9 +34,15 @@ fn review(operation: &str, namespace: &str, pod: &Value) -> Value {
     })
 }
 
+/// An upper cluster of which nothing is known.
+fn unknown() -> Known<'static> {
+    static NONE: LazyLock<Exclusions> = LazyLock::new(Exclusions::default);
+    Known { exclusions: &NONE, now: Timestamp::UNIX_EPOCH }
+}
+
 fn verdict_on(review: &Value, policy: &Policy) -> Verdict {
     let body = review.to_string();
-    decide(&Review::read(body.as_bytes()).unwrap().request, policy)
+    decide(&Review::read(body.as_bytes()).unwrap().request, policy, unknown())
 }
 
 /// What is decided on a pod that is created in namespace `default`.
@@ -38,20 +50,30 @@ fn on_create(pod: &Value, policy: &Policy) -> Verdict {
     verdict_on(&review("CREATE", "default", pod), policy)
 }
 
-/// The pod as the API server makes it from the verdict, by the rules of RFC 6902 for the two operations in use.
-fn patched(pod: &Value, verdict: &Verdict) -> Value {
-    let Verdict::Changed { patch, .. } = verdict else { panic!("{verdict:?}") };
-    let mut pod = pod.clone();
-    for operation in patch {
-        let (Operation::Add { path, .. } | Operation::Remove { path }) = operation;
-        let (parent, name) = path.rsplit_once('/').unwrap();
-        let parent = pod.pointer_mut(parent).expect("the parent must exist").as_object_mut().unwrap();
-        match operation {
-            Operation::Add { value, .. } => drop(parent.insert(name.to_owned(), value.clone())),
-            Operation::Remove { .. } => drop(parent.remove(name).expect("what is removed must exist")),
-        }
+/// The body that answers the review of this pod's creation.
+fn answer_on_create(pod: &Value, policy: &Policy, known: Known<'_>) -> Vec<u8> {
+    let body = review("CREATE", "default", pod).to_string();
+    let review = Review::read(body.as_bytes()).unwrap();
+    review.answer(&decide(&review.request, policy, known)).unwrap()
+}
+
+/// The object as an API server makes it from the answer.
+fn patched(object: &Value, answer: &[u8]) -> Value {
+    let answer: Value = serde_json::from_slice(answer).unwrap();
+    assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    let mut object = object.clone();
+    if let Some(patch) = answer["response"].get("patch") {
+        assert_eq!(answer["response"]["patchType"], "JSONPatch");
+        let ByteString(patch) = serde_json::from_value(patch.clone()).unwrap();
+        let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+        json_patch::patch(&mut object, &patch).unwrap();
     }
-    pod
+    object
+}
+
+/// The pod as it is stored when it is created in namespace `default`.
+fn admitted(pod: &Value, policy: &Policy) -> Value {
+    patched(pod, &answer_on_create(pod, policy, unknown()))
 }
 
 /// A pod that opts in, with this spec.

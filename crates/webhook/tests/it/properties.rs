@@ -7,7 +7,7 @@ use tensile_testkit::flat_cluster::{self, Choices, KEPT};
 use webhook::mutate::Policy;
 use webhook::review::{Review, Verdict};
 
-use super::{on_create, patched};
+use super::{admitted, on_create, unknown};
 
 /// Clusters drawn, and pods sent against each: 100,000 pods in one run of the tests.
 const CLUSTERS: u32 = 2_000;
@@ -50,7 +50,7 @@ fn rest(pod: &Value) -> Value {
 fn admitted_pods_land_where_the_flat_cluster_allows_it(layout: &[u8], pods: &[Vec<u8>]) {
     let clusters = flat_cluster::clusters(&mut Choices(layout));
     for pod in pods.iter().map(|bytes| pod(bytes)) {
-        let admitted = patched(&pod, &on_create(&pod, &policy()));
+        let admitted = admitted(&pod, &policy());
         for cluster in &clusters {
             let above = &cluster.virtual_node;
             let chosen = flat_cluster::selects(&admitted["spec"], above);
@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn a_patch_changes_nothing_but_placement_and_the_stash(pods in pods(10)) {
         for pod in pods.iter().map(|bytes| pod(bytes)) {
-            let admitted = patched(&pod, &on_create(&pod, &policy()));
+            let admitted = admitted(&pod, &policy());
             prop_assert_eq!(rest(&admitted), rest(&pod));
         }
     }
@@ -103,7 +103,7 @@ proptest! {
     #[test]
     fn a_second_review_finds_nothing_to_change(pods in pods(10)) {
         for pod in pods.iter().map(|bytes| pod(bytes)) {
-            let admitted = patched(&pod, &on_create(&pod, &policy()));
+            let admitted = admitted(&pod, &policy());
             let again = on_create(&admitted, &policy());
             prop_assert_eq!(again, Verdict::Changed { patch: vec![], warnings: vec![] }, "{}", admitted);
         }
@@ -121,7 +121,7 @@ proptest! {
         let at = at % body.len();
         let body = format!("{}{by}{}", &body[..at], &body[(at + 1)..]);
         if let Ok(review) = Review::read(body.as_bytes()) {
-            let verdict = webhook::mutate::decide(&review.request, &policy());
+            let verdict = webhook::mutate::decide(&review.request, &policy(), unknown());
             prop_assert!(review.answer(&verdict).is_ok());
         }
     }
