@@ -1,7 +1,9 @@
 # Images of the services: one static binary each, nothing else, not root.
 #
-#   docker build --target virtual-node .            compiles here
-#   docker build --target virtual-node-prebuilt .   takes dist/virtual-node; pulls nothing
+#   docker build --target SERVICE .            compiles here
+#   docker build --target SERVICE-prebuilt .   takes dist/SERVICE; pulls nothing
+#
+# SERVICE is virtual-node or webhook.
 
 ARG RUST_VERSION=1.95.0
 
@@ -14,8 +16,8 @@ RUN apt-get update \
 COPY . .
 RUN target="$(uname -m)-unknown-linux-musl" \
  && rustup target add "$target" \
- && CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --target "$target" -p virtual-node \
- && mkdir -p dist && cp "target/$target/release/virtual-node" dist/
+ && CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --target "$target" -p virtual-node -p webhook \
+ && mkdir -p dist && cp "target/$target/release/virtual-node" "target/$target/release/webhook" dist/
 
 FROM scratch AS service
 LABEL org.opencontainers.image.licenses="Apache-2.0" \
@@ -30,3 +32,11 @@ ENTRYPOINT ["/virtual-node"]
 FROM service AS virtual-node-prebuilt
 COPY dist/virtual-node /virtual-node
 ENTRYPOINT ["/virtual-node"]
+
+FROM service AS webhook
+COPY --from=build /src/dist/webhook /webhook
+ENTRYPOINT ["/webhook"]
+
+FROM service AS webhook-prebuilt
+COPY dist/webhook /webhook
+ENTRYPOINT ["/webhook"]

@@ -109,7 +109,7 @@ fn is_of_version(path: &Path, recipe: &Recipe) -> bool {
 
 /// Builds or finds everything that demo, tests and benchmarks use, versions side by side.
 pub async fn everything(versions: &[&str]) -> anyhow::Result<()> {
-    let tools = async { tokio::try_join!(etcd(), kwok(), kwok_source()) };
+    let tools = async { tokio::try_join!(etcd(), kwok(), kwok_source(), helm()) };
     let control_planes = async {
         for version in versions {
             kubernetes(Some(version)).await?;

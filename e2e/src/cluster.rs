@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, Config};
+use serde_json::{Value, json};
 use tensile_testkit::fault_proxy::{FaultProxy, Upstream};
 
 use crate::binaries::Kubernetes;
@@ -123,6 +124,21 @@ impl Cluster {
             bail!("kubectl {} in {}: {}: {}", args.join(" "), self.name, output.status, told.trim());
         }
         Ok(output)
+    }
+
+    /// Applies objects as the administrator; an unknown field in one is an error.
+    pub async fn apply<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a Value>,
+        more: &[&str],
+    ) -> anyhow::Result<Output> {
+        let items: Vec<&Value> = objects.into_iter().collect();
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string())?;
+        let path = file.path().to_string_lossy();
+        let mut args = vec!["apply", "--validate=strict", "--filename", &path];
+        args.extend(more);
+        self.kubectl(&args).await
     }
 
     /// The kubectl of this cluster's version.

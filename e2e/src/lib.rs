@@ -12,6 +12,7 @@ pub mod cluster;
 mod demo;
 pub mod fixture;
 pub mod folder;
+pub mod helm;
 pub mod kubeconfig;
 pub mod kwok;
 pub mod link;
@@ -27,5 +28,6 @@ pub mod service;
 pub mod timeline;
 pub mod usage;
 pub mod wait;
+pub mod webhook;
 
 pub use run::run;

@@ -49,6 +49,14 @@ impl Pods {
         json_of(created.with_context(|| self.about("cannot create", name))?)
     }
 
+    /// The pod as the API server would store it; nothing is created.
+    pub async fn create_dry(&self, pod: &Value) -> anyhow::Result<Value> {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        let created = self.api.create(&params, &serde_json::from_value(pod.clone())?).await;
+        json_of(created.with_context(|| self.about("cannot create", name))?)
+    }
+
     /// The pod, if there is one of this name.
     pub async fn find(&self, name: &str) -> anyhow::Result<Option<Value>> {
         self.api.get_opt(name).await?.map(json_of).transpose()

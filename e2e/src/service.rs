@@ -1,11 +1,36 @@
 //! The project's own services as processes: the binaries that cargo built beside this one.
 
-use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use crate::process::Launch;
+
+/// Exit code of a service that could not start or failed while running, as `--help` has it.
+pub const CANNOT_START: i32 = 1;
+/// Exit code of a service of which a flag or setting is wrong.
+pub const WRONG_FLAG: i32 = 2;
+/// "Within seconds", also on a busy machine.
+pub const SOON: Duration = Duration::from_secs(20);
+/// What must not be told; tests put it where secrets are.
+pub const SECRET: &str = "top-secret-token";
+
+/// Runs a service to its end. Standard error must have one line of an error, with all of `words`, and not [`SECRET`].
+pub async fn fails(launch: Launch, code: i32, words: &[&str]) -> anyhow::Result<()> {
+    let mut process = launch.start()?;
+    let status = process.ended(SOON).await?;
+    let log = fs::read_to_string(process.log())?;
+    ensure!(status.code() == Some(code), "{status}\n{log}");
+    let errors: Vec<&str> = log.lines().filter(|line| line.to_lowercase().contains("error")).collect();
+    ensure!(errors.len() == 1, "not one line of an error:\n{log}");
+    for word in words {
+        ensure!(errors[0].contains(word), "{word:?} is not in: {}", errors[0]);
+    }
+    ensure!(!log.contains(SECRET), "a secret is told:\n{log}");
+    Ok(())
+}
 
 /// A launch of the service `binary`, called `name`, logging to `NAME.log` in `folder`.
 pub fn launch(binary: &str, name: &str, folder: &Path) -> anyhow::Result<Launch> {

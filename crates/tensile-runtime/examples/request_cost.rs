@@ -20,7 +20,7 @@ use prometheus::core::Collector;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tensile_runtime::clients::{ClientSource, connect};
 use tensile_runtime::process::ProcessCollector;
-use tensile_runtime::tls::ServedCertificate;
+use tensile_runtime::tls::CertificateFiles;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -100,7 +100,7 @@ async fn serve(dir: PathBuf) {
     for (name, content) in files {
         std::fs::write(dir.join(name), content).unwrap();
     }
-    let served = ServedCertificate::load(&dir.join("tls.crt"), &dir.join("tls.key")).unwrap();
+    let served = CertificateFiles::load(&dir.join("tls.crt"), &dir.join("tls.key")).unwrap().served();
     let acceptor = TlsAcceptor::from(Arc::new(served.server_config()));
     let router = axum::Router::new().fallback(async || "y".repeat(6000));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

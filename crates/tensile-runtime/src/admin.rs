@@ -4,6 +4,7 @@
 //! by the address or a network policy.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +26,30 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A process is ready when all its conditions are. Cheap to clone; all clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
-    reasons: Arc<Mutex<BTreeMap<String, Option<String>>>>,
+    conditions: Arc<Mutex<BTreeMap<String, Source>>>,
+}
+
+/// Where the state of a condition comes from.
+enum Source {
+    /// Its handle said so last.
+    Told(Result<(), String>),
+    /// Looked at whenever somebody wants to know.
+    Checked(Box<dyn Fn() -> Result<(), String> + Send>),
+}
+
+impl Source {
+    fn now(&self) -> Result<(), String> {
+        match self {
+            Self::Told(state) => state.clone(),
+            Self::Checked(check) => check(),
+        }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.now().fmt(f)
+    }
 }
 
 impl Readiness {
@@ -41,22 +65,27 @@ impl Readiness {
         condition
     }
 
+    /// Adds condition `name`, which is what `check` says at the moment it is asked for. It must not block.
+    pub fn check(&self, name: impl Into<String>, check: impl Fn() -> Result<(), String> + Send + 'static) {
+        self.conditions().insert(name.into(), Source::Checked(Box::new(check)));
+    }
+
     /// Whether all conditions are ready.
     pub fn is_ready(&self) -> bool {
-        self.reasons().values().all(Option::is_none)
+        self.conditions().values().all(|source| source.now().is_ok())
     }
 
     /// One line a condition, as Kubernetes' own `/readyz?verbose` shows them.
     pub fn report(&self) -> String {
-        let line = |(name, reason): (&String, &Option<String>)| match reason {
-            None => format!("[+]{name} ok\n"),
-            Some(reason) => format!("[-]{name} not ready: {reason}\n"),
+        let line = |(name, source): (&String, &Source)| match source.now() {
+            Ok(()) => format!("[+]{name} ok\n"),
+            Err(reason) => format!("[-]{name} not ready: {reason}\n"),
         };
-        self.reasons().iter().map(line).collect::<Vec<_>>().concat()
+        self.conditions().iter().map(line).collect::<Vec<_>>().concat()
     }
 
-    fn reasons(&self) -> MutexGuard<'_, BTreeMap<String, Option<String>>> {
-        self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
+    fn conditions(&self) -> MutexGuard<'_, BTreeMap<String, Source>> {
+        self.conditions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,26 +99,26 @@ pub struct Condition {
 impl Condition {
     /// From now on ready.
     pub fn ready(&self) {
-        self.set(None);
+        self.set(Ok(()));
     }
 
     /// From now on not ready, because of `reason`.
     pub fn not_ready(&self, reason: impl Into<String>) {
-        self.set(Some(reason.into()));
+        self.set(Err(reason.into()));
     }
 
-    fn set(&self, reason: Option<String>) {
-        let mut reasons = self.readiness.reasons();
-        match reasons.get_mut(&self.name) {
-            Some(now) => *now = reason,
-            None => drop(reasons.insert(self.name.clone(), reason)),
+    fn set(&self, state: Result<(), String>) {
+        let mut conditions = self.readiness.conditions();
+        match conditions.get_mut(&self.name) {
+            Some(now) => *now = Source::Told(state),
+            None => drop(conditions.insert(self.name.clone(), Source::Told(state))),
         }
     }
 }
 
 impl Drop for Condition {
     fn drop(&mut self) {
-        self.readiness.reasons().remove(&self.name);
+        self.readiness.conditions().remove(&self.name);
     }
 }
 
@@ -163,6 +192,18 @@ mod tests {
         assert!(!readiness.is_ready());
         drop(gone);
         assert!(readiness.is_ready());
+    }
+
+    #[test]
+    fn a_check_is_made_whenever_somebody_asks() {
+        let readiness = Readiness::new();
+        let valid = Arc::new(Mutex::new(true));
+        let looked_at = valid.clone();
+        readiness.check("certificate", move || if *looked_at.lock().unwrap() { Ok(()) } else { Err("expired".into()) });
+        assert!(readiness.is_ready());
+        *valid.lock().unwrap() = false;
+        assert!(!readiness.is_ready());
+        assert_eq!(readiness.report(), "[-]certificate not ready: expired\n");
     }
 
     #[tokio::test]

@@ -64,6 +64,20 @@ pub fn signals() -> Result<impl Stream<Item = &'static str> + Send + Unpin + use
     Ok(Box::pin(stream::select(terminate, interrupt)))
 }
 
+/// What `work` comes to, unless a signal comes first: `None`.
+pub async fn unless<T>(
+    signals: &mut (impl Stream<Item = &'static str> + Unpin),
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        Some(signal) = signals.next() => {
+            info!(signal, "stopped before there was anything to drain");
+            None
+        }
+    }
+}
+
 /// The tasks of a service, all of which must live as long as it does.
 #[derive(Debug, Default)]
 pub struct Tasks {
@@ -211,6 +225,12 @@ mod tests {
     async fn broken() -> Result<(), String> {
         tokio::task::yield_now().await;
         panic!("broken")
+    }
+
+    #[tokio::test]
+    async fn a_signal_ends_what_is_waited_for() {
+        assert_eq!(unless(&mut now(&["SIGTERM"]), pending::<()>()).await, None);
+        assert_eq!(unless(&mut no_signal(), async { 7 }).await, Some(7));
     }
 
     #[tokio::test]

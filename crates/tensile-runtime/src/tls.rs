@@ -1,115 +1,111 @@
-//! A server certificate that follows its files: rotation needs no restart and drops no connection.
-//!
-//! A mounted Secret is swapped by renaming a symlink, which raises no event on the files themselves
-//! (kubernetes/kubernetes#111947), so the content is compared every few seconds instead of watched.
+//! A server certificate that can be replaced while it is served: rotation needs no restart and drops no connection.
+
+mod files;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
-use tokio::time::MissedTickBehavior;
-use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
 
 use crate::clients::install_crypto;
 
-/// How often the files are compared with what is served.
-pub const RELOAD_EVERY: Duration = Duration::from_secs(10);
+pub use files::{CertificateFiles, FileError, RELOAD_EVERY};
 
-/// Why a certificate cannot be served, in one sentence.
+/// Why two PEM texts are no certificate with its key.
 #[derive(Debug, Error)]
-pub enum CertificateError {
-    /// A file cannot be read.
-    #[error("cannot read {}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: std::io::Error,
-    },
-    /// The file holds no certificate.
-    #[error("{} holds no PEM certificate", path.display())]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file holds no private key.
-    #[error("{} holds no PEM private key", path.display())]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The key cannot sign for the certificate. While files are being swapped this passes by itself.
-    #[error("the key in {} does not fit the certificate in {}: {error}", key.display(), cert.display())]
-    Mismatch {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-        /// What rustls says.
-        error: rustls::Error,
-    },
+pub enum PairError {
+    /// The first holds no certificate, or one that cannot be read.
+    #[error("there is no PEM certificate")]
+    NoCertificate,
+    /// The second holds no private key.
+    #[error("there is no PEM private key")]
+    NoKey,
+    /// The key cannot sign for the certificate.
+    #[error("the key does not fit the certificate: {0}")]
+    Mismatch(rustls::Error),
 }
 
-/// A certificate and its key, as they were last read from their files.
-#[derive(Debug)]
+/// From when until when a certificate is valid, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// Its `notBefore`.
+    pub from: Timestamp,
+    /// Its `notAfter`.
+    pub until: Timestamp,
+}
+
+impl Validity {
+    /// That of a certificate in DER; `None` if it cannot be read.
+    pub fn of(der: &[u8]) -> Option<Self> {
+        let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
+        let validity = certificate.validity();
+        let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
+        Some(Self { from: time(validity.not_before)?, until: time(validity.not_after)? })
+    }
+}
+
+/// What is served now. Whoever has it may replace it; handshakes that begin afterwards see the new one.
+#[derive(Debug, Default)]
 pub struct ServedCertificate {
-    cert: PathBuf,
-    key: PathBuf,
-    current: ArcSwap<Loaded>,
+    current: ArcSwapOption<Loaded>,
 }
 
-/// One state of the files.
+/// A certificate and its key, and the texts they came from.
 struct Loaded {
     cert_pem: Vec<u8>,
     key_pem: Vec<u8>,
+    validity: Validity,
     certified: Arc<CertifiedKey>,
 }
 
 impl fmt::Debug for Loaded {
     /// The key is a secret, also in a debug print.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loaded").field("certificates", &self.certified.cert.len()).finish_non_exhaustive()
+        let certificates = self.certified.cert.len();
+        f.debug_struct("Loaded")
+            .field("certificates", &certificates)
+            .field("validity", &self.validity)
+            .finish_non_exhaustive()
     }
 }
 
 impl ServedCertificate {
-    /// Reads certificate chain and key from PEM files.
-    pub fn load(cert: &Path, key: &Path) -> Result<Arc<Self>, CertificateError> {
+    /// Nothing yet: handshakes fail.
+    pub fn none() -> Arc<Self> {
         install_crypto();
-        let loaded = Loaded::read(cert, key)?;
-        Ok(Arc::new(Self { cert: cert.to_owned(), key: key.to_owned(), current: ArcSwap::from_pointee(loaded) }))
+        Arc::new(Self::default())
     }
 
-    /// Reads the files again; whether they had changed. On an error, what was served stays.
-    pub fn reload(&self) -> Result<bool, CertificateError> {
-        let now = self.current.load();
-        let (cert_pem, key_pem) = (read(&self.cert)?, read(&self.key)?);
-        if (&now.cert_pem, &now.key_pem) == (&cert_pem, &key_pem) {
+    /// Serves this certificate chain with this key from now on; whether that is a change. On an error, what was served
+    /// stays.
+    pub fn replace(&self, cert_pem: Vec<u8>, key_pem: Vec<u8>) -> Result<bool, PairError> {
+        let same = |now: &Loaded| (&now.cert_pem, &now.key_pem) == (&cert_pem, &key_pem);
+        if self.current.load().as_deref().is_some_and(same) {
             return Ok(false);
         }
-        self.current.store(Arc::new(Loaded::new(&self.cert, &self.key, cert_pem, key_pem)?));
+        self.current.store(Some(Arc::new(Loaded::new(cert_pem, key_pem)?)));
         Ok(true)
     }
 
-    /// Reloads every `every` until `stop` is cancelled.
-    pub async fn follow(self: Arc<Self>, every: Duration, stop: CancellationToken) {
-        let mut tick = tokio::time::interval(every);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while stop.run_until_cancelled(tick.tick()).await.is_some() {
-            match self.reload() {
-                Ok(false) => {}
-                Ok(true) => info!(cert = %self.cert.display(), "server certificate replaced"),
-                Err(error) => warn!(%error, "cannot reload the server certificate, the old one stays"),
-            }
+    /// From when until when what is served is valid; `None` while nothing is.
+    pub fn validity(&self) -> Option<Validity> {
+        self.current.load().as_ref().map(|loaded| loaded.validity)
+    }
+
+    /// Whether clients with the time `now` can accept what is served; if not, why.
+    pub fn check(&self, now: Timestamp) -> Result<(), String> {
+        match self.validity() {
+            None => Err("there is no certificate yet".to_owned()),
+            Some(validity) if now < validity.from => Err(format!("the certificate is valid from {}", validity.from)),
+            Some(validity) if validity.until < now => Err(format!("the certificate expired at {}", validity.until)),
+            Some(_) => Ok(()),
         }
     }
 
@@ -124,30 +120,19 @@ impl ServedCertificate {
 
 impl ResolvesServerCert for ServedCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.load().certified.clone())
+        self.current.load().as_ref().map(|loaded| loaded.certified.clone())
     }
 }
 
 impl Loaded {
-    fn read(cert: &Path, key: &Path) -> Result<Self, CertificateError> {
-        Self::new(cert, key, read(cert)?, read(key)?)
-    }
-
-    fn new(cert: &Path, key: &Path, cert_pem: Vec<u8>, key_pem: Vec<u8>) -> Result<Self, CertificateError> {
+    fn new(cert_pem: Vec<u8>, key_pem: Vec<u8>) -> Result<Self, PairError> {
         let chain = CertificateDer::pem_slice_iter(&cert_pem).collect::<Result<Vec<_>, _>>().unwrap_or_default();
-        if chain.is_empty() {
-            return Err(CertificateError::NoCertificate { path: cert.to_owned() });
-        }
-        let private =
-            PrivateKeyDer::from_pem_slice(&key_pem).map_err(|_| CertificateError::NoKey { path: key.to_owned() })?;
+        let validity = chain.first().and_then(|first| Validity::of(first)).ok_or(PairError::NoCertificate)?;
+        let private = PrivateKeyDer::from_pem_slice(&key_pem).map_err(|_| PairError::NoKey)?;
         let certified = CertifiedKey::from_der(chain, private, &rustls::crypto::aws_lc_rs::default_provider())
-            .map_err(|error| CertificateError::Mismatch { cert: cert.to_owned(), key: key.to_owned(), error })?;
-        Ok(Self { cert_pem, key_pem, certified: Arc::new(certified) })
+            .map_err(PairError::Mismatch)?;
+        Ok(Self { cert_pem, key_pem, validity, certified: Arc::new(certified) })
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    std::fs::read(path).map_err(|error| CertificateError::Read { path: path.to_owned(), error })
 }
 
 #[cfg(test)]

@@ -2,3 +2,4 @@
 
 pub mod fault_proxy;
 pub mod flat_cluster;
+pub mod shipped;

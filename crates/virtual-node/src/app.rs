@@ -1,9 +1,8 @@
 //! Wiring: from settings to running tasks.
 
-use std::{ffi::OsString, process::ExitCode, sync::Arc, time::Duration};
+use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
-use futures::StreamExt;
 use kube::Client;
 use prometheus::Registry;
 use serde_json::Value;
@@ -13,7 +12,7 @@ use tensile_core::{
 };
 use tensile_runtime::{
     admin,
-    clients::{self, ClientSource, ProbeError, probe, require},
+    clients::{self, ClientSource, ProbeError, probe, require, wait_for_upper},
     process::ProcessCollector,
     service::{self, Service},
     shutdown::{self, Tasks},
@@ -33,9 +32,6 @@ use crate::{
     node::VirtualNode,
     permissions,
 };
-
-/// How often an upper API server that is away at the start is tried again.
-const KNOCK: Duration = Duration::from_secs(2);
 
 /// The program: parses its arguments, runs until a signal, and says how it went.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -68,15 +64,12 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let (upper, lower) = (client("upper", &settings.upper).await?, client("lower", &settings.lower).await?);
     let mut signals = shutdown::signals()?;
     let checked = async {
-        wait_for_upper(&upper).await?;
+        wait_for_upper(&upper, permissions::UPPER).await.context("upper cluster")?;
         check_lower(&lower).await
     };
-    tokio::select! {
-        checked = checked => checked?,
-        Some(signal) = signals.next() => {
-            tracing::info!(signal, "stopped before there was anything to drain");
-            return Ok(());
-        }
+    match shutdown::unless(&mut signals, checked).await {
+        None => return Ok(()),
+        Some(checked) => checked?,
     }
 
     let registry = Registry::new();
@@ -186,22 +179,6 @@ fn labels(settings: &Settings) -> std::collections::BTreeMap<String, String> {
 
 async fn client(which: &str, source: &ClientSource) -> anyhow::Result<Client> {
     clients::connect(source).await.with_context(|| format!("{which} cluster"))
-}
-
-/// Waits while the upper API server is away; any other trouble needs a human.
-async fn wait_for_upper(upper: &Client) -> anyhow::Result<()> {
-    loop {
-        let outcome = async {
-            probe(upper).await?;
-            require(upper, permissions::UPPER).await
-        };
-        match outcome.await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.is_away() => tracing::warn!(%error, "upper cluster is away; waiting for it"),
-            Err(error) => return Err(error).context("upper cluster"),
-        }
-        tokio::time::sleep(KNOCK).await;
-    }
 }
 
 /// A lower cluster that is away is not fatal: the node registers as not ready and recovers.

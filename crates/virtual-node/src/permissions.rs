@@ -6,7 +6,7 @@ const COORDINATION: &str = "coordination.k8s.io";
 const EVENTS: &str = "events.k8s.io";
 
 /// In the upper cluster.
-pub const UPPER: &[Permission] = &[
+pub const UPPER: &[Permission<'static>] = &[
     Permission::core("list", "pods"),
     Permission::core("watch", "pods"),
     Permission::core("get", "pods"),
@@ -18,17 +18,19 @@ pub const UPPER: &[Permission] = &[
     Permission::core("watch", "nodes"),
     Permission::core("patch", "nodes"),
     Permission::core("patch", "nodes/status"),
-    Permission { verb: "create", group: EVENTS, resource: "events", namespace: None },
-    Permission { verb: "patch", group: EVENTS, resource: "events", namespace: None },
-    Permission { verb: "create", group: "authentication.k8s.io", resource: "tokenreviews", namespace: None },
-    Permission { verb: "create", group: "authorization.k8s.io", resource: "subjectaccessreviews", namespace: None },
-    Permission { verb: "create", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
-    Permission { verb: "get", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
-    Permission { verb: "update", group: COORDINATION, resource: "leases", namespace: Some("kube-node-lease") },
+    Permission::of("create", EVENTS, "events"),
+    Permission::of("patch", EVENTS, "events"),
+    Permission::of("create", "authentication.k8s.io", "tokenreviews"),
+    Permission::of("create", "authorization.k8s.io", "subjectaccessreviews"),
+    Permission::of("create", COORDINATION, "leases").within("kube-node-lease"),
+    Permission::of("get", COORDINATION, "leases").within("kube-node-lease"),
+    Permission::of("update", COORDINATION, "leases").within("kube-node-lease"),
+    // The cluster is known by its UID.
+    Permission::core("get", "namespaces").on("kube-system"),
 ];
 
 /// In the lower cluster.
-pub const LOWER: &[Permission] = &[
+pub const LOWER: &[Permission<'static>] = &[
     Permission::core("list", "pods"),
     Permission::core("watch", "pods"),
     Permission::core("get", "pods"),
@@ -45,7 +47,7 @@ pub const LOWER: &[Permission] = &[
 
 /// In the lower cluster, for those who ask the kubelet API. An operator may keep them back: pods run all the same, and
 /// who asks is told. A stream is opened with a POST or, over WebSocket, a GET; newer API servers want `create` for both.
-pub const LOWER_STREAMS: &[Permission] = &[
+pub const LOWER_STREAMS: &[Permission<'static>] = &[
     Permission::core("get", "pods/log"),
     Permission::core("get", "pods/exec"),
     Permission::core("create", "pods/exec"),

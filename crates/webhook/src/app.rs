@@ -1,21 +1,27 @@
 //! Wiring: from settings to running tasks.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use jiff::Timestamp;
+use kube::Client;
 use prometheus::Registry;
-use tensile_runtime::admin;
+use tensile_runtime::admin::{self, Readiness};
+use tensile_runtime::clients::{self, wait_for_upper};
 use tensile_runtime::process::ProcessCollector;
 use tensile_runtime::service::{self, Service};
 use tensile_runtime::shutdown::{self, Tasks};
 use tensile_runtime::telemetry::LogArgs;
-use tensile_runtime::tls::{RELOAD_EVERY, ServedCertificate};
+use tensile_runtime::tls::{CertificateFiles, RELOAD_EVERY, ServedCertificate};
 use tokio::net::TcpListener;
 
-use crate::args::{Args, Settings};
-use crate::metrics::Metrics;
+use crate::args::{Args, Certificate, SelfManaged, Settings};
+use crate::certificates::keeper::{Keeper, Place};
+use crate::metrics::{Expiration, Metrics};
+use crate::permissions;
 use crate::router::{Admission, router};
 use crate::tls::{TlsListener, server_config};
 
@@ -49,41 +55,85 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let registry = Registry::new();
     registry.register(Box::new(ProcessCollector::new()?))?;
     let metrics = Metrics::new(&registry)?;
-    let readiness = admin::Readiness::new();
+    let readiness = Readiness::new();
+    let serving = readiness.condition("webhook");
+    let mut signals = shutdown::signals()?;
     let mut tasks = Tasks::new();
 
+    // Before anything that may have to wait: whoever waits is alive.
     let address = settings.metrics;
     let listener = address.bind().await.with_context(|| format!("cannot listen on --metrics-addr {address}"))?;
-    tasks.spawn("admin server", admin::serve(listener, admin::router(registry, readiness.clone()), tasks.stop()));
+    let router_of_admin = admin::router(registry.clone(), readiness.clone());
+    tasks.spawn("admin server", admin::serve(listener, router_of_admin, tasks.stop()));
 
-    // Ready once it listens with a certificate that fits its key; both fail the start otherwise.
-    let serving = readiness.condition("webhook");
+    let certificate = match shutdown::unless(&mut signals, certificate(&settings, &readiness, &mut tasks)).await {
+        None => return Ok(()),
+        Some(certificate) => certificate?,
+    };
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on --address and --port {}", settings.listen))?;
+    tracing::info!(address = %listener.local_addr()?, tls = certificate.is_some(), "serving");
     let exclusions = Arc::default();
     let router =
         router(Arc::new(Admission { policy: settings.policy, exclusions, deadline: settings.deadline, metrics }));
     let stop = tasks.stop();
     let stopped = async move { stop.cancelled().await };
-    tracing::info!(address = %listener.local_addr()?, tls = settings.tls.is_some(), "serving");
-    match settings.tls {
+    match certificate {
         None => {
             tasks
                 .spawn("webhook server", async { axum::serve(listener, router).with_graceful_shutdown(stopped).await });
         }
-        Some(files) => {
-            let certificate = ServedCertificate::load(&files.cert, &files.key)?;
-            let listener = TlsListener::new(listener, server_config(&certificate, files.client_ca.as_deref())?)?;
+        Some(served) => {
+            registry.register(Box::new(Expiration::of(served.clone())?))?;
+            let listener = TlsListener::new(listener, server_config(&served, settings.client_ca.as_deref())?)?;
+            readiness.check("certificate", move || served.check(Timestamp::now()));
             tasks
                 .spawn("webhook server", async { axum::serve(listener, router).with_graceful_shutdown(stopped).await });
-            let stop = tasks.stop();
-            tasks.spawn("certificate", async move {
-                certificate.follow(RELOAD_EVERY, stop).await;
-                Ok::<_, std::convert::Infallible>(())
-            });
         }
     }
     serving.ready();
-    Ok(tasks.run(shutdown::signals()?, settings.drain).await?)
+    Ok(tasks.run(signals, settings.drain).await?)
+}
+
+/// What is served, and the task that keeps it; `None` for plain HTTP.
+async fn certificate(
+    settings: &Settings,
+    readiness: &Readiness,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Option<Arc<ServedCertificate>>> {
+    match &settings.certificate {
+        Certificate::None => Ok(None),
+        Certificate::Files { cert, key } => {
+            let files = CertificateFiles::load(cert, key)?;
+            let (served, stop) = (files.served(), tasks.stop());
+            tasks.spawn("certificate", async move {
+                files.follow(RELOAD_EVERY, stop).await;
+                Ok::<_, Infallible>(())
+            });
+            Ok(Some(served))
+        }
+        Certificate::SelfManaged(own) => {
+            let client = clients::connect(&settings.api).await.context("upper cluster")?;
+            let place = place(own, &client);
+            wait_for_upper(&client, &permissions::certificates(&place)).await.context("upper cluster")?;
+            let (served, stop) = (ServedCertificate::none(), tasks.stop());
+            let told = readiness.condition("caBundle");
+            let keeper = Keeper::new(client, place, own.lives, served.clone(), told);
+            tasks.spawn("certificate", async move {
+                keeper.run(stop).await;
+                Ok::<_, Infallible>(())
+            });
+            Ok(Some(served))
+        }
+    }
+}
+
+fn place(own: &SelfManaged, client: &Client) -> Place {
+    Place {
+        namespace: own.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()),
+        secret: own.secret.clone(),
+        configuration: own.configuration.clone(),
+        names: own.names.clone(),
+    }
 }

@@ -1,6 +1,7 @@
 //! What can be typed: every flag of tensile-kube's webhook, and ours; and what the flags mean together.
 
 mod accepted;
+mod certificate;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,12 +11,14 @@ use clap::Parser;
 use tensile_core::placement::{KeptKeys, NoKeptKey};
 use tensile_runtime::args::value::{boolean, duration, timeout};
 use tensile_runtime::args::{Accepted, ConfigArgs};
+use tensile_runtime::clients::ClientSource;
 use tensile_runtime::listen::ListenAddr;
 use tensile_runtime::telemetry::LogArgs;
 
 use crate::mutate::Policy;
 
 pub use accepted::TensileKube;
+pub use certificate::{CertificateArgs, SelfManaged};
 
 /// The admission webhook: moves what only lower nodes can satisfy into an annotation.
 ///
@@ -31,6 +34,14 @@ pub struct Args {
     #[allow(missing_docs, reason = "documented at its type; a text here would replace the program's in the help")]
     pub config: ConfigArgs,
 
+    /// Kubeconfig of the upper cluster [default: the service account of this pod]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context in the kubeconfig [default: its current-context]
+    #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
+    pub context: Option<String>,
+
     /// Address to serve on [default: 0.0.0.0]
     #[arg(long, value_name = "IP", help_heading = SERVING)]
     pub address: Option<IpAddr>,
@@ -39,7 +50,7 @@ pub struct Args {
     #[arg(long, value_name = "PORT", help_heading = SERVING)]
     pub port: Option<u16>,
 
-    /// Certificate (PEM); read again when it changes. Without certificate and key, plain HTTP is served
+    /// Certificate (PEM), read anew when it changes; instead of one of its own
     #[arg(long, value_name = "FILE", help_heading = SERVING)]
     pub tlscert: Option<PathBuf>,
 
@@ -62,6 +73,10 @@ pub struct Args {
     /// How long to finish what is in hand after a signal, such as 20s or 1m [default: 20s]
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = SERVING)]
     pub drain_timeout: Option<Duration>,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type; a text here would replace the program's in the help")]
+    pub certificate: CertificateArgs,
 
     /// Node label keys that the upper scheduler decides on, as KEY,...; the same as the virtual nodes' [default:
     /// clusterID]
@@ -95,6 +110,10 @@ pub struct Args {
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
 const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 
+/// How the program names itself to API servers.
+const COMPONENT: &str = "webhook";
+
+const CLUSTER: &str = "Cluster";
 const SERVING: &str = "Serving";
 const PODS: &str = "Pods";
 
@@ -103,8 +122,12 @@ const PODS: &str = "Pods";
 pub struct Settings {
     /// Where to serve.
     pub listen: SocketAddr,
-    /// With which certificate; `None`: plain HTTP.
-    pub tls: Option<TlsFiles>,
+    /// The upper API server.
+    pub api: ClientSource,
+    /// With which certificate.
+    pub certificate: Certificate,
+    /// CA of the clients (PEM), if they are verified.
+    pub client_ca: Option<PathBuf>,
     /// How long a body may take to arrive.
     pub deadline: Duration,
     /// Where metrics and probes are.
@@ -117,15 +140,20 @@ pub struct Settings {
     pub warnings: Vec<String>,
 }
 
-/// The files of TLS.
+/// Where the serving certificate comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Certificate chain.
-    pub cert: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-    /// CA of the clients, if they are verified.
-    pub client_ca: Option<PathBuf>,
+pub enum Certificate {
+    /// There is none: plain HTTP.
+    None,
+    /// From files.
+    Files {
+        /// Certificate chain, PEM.
+        cert: PathBuf,
+        /// Its private key, PEM.
+        key: PathBuf,
+    },
+    /// The webhook makes it.
+    SelfManaged(SelfManaged),
 }
 
 /// Why the flags do not add up.
@@ -138,35 +166,58 @@ pub enum SettingsError {
         missing: &'static str,
     },
     /// Clients cannot be verified over plain HTTP.
-    #[error("--CA needs --tlscert and --tlskey")]
+    #[error("--CA needs a certificate: clients cannot be verified over plain HTTP")]
     ClientCaWithoutTls,
     /// There is no kept key.
     #[error(transparent)]
     NoKeptKey(#[from] NoKeptKey),
+    /// Somebody else's certificate and one of its own.
+    #[error("--self-managed-certificate and --tlscert exclude each other")]
+    TwoCertificates,
+    /// What a certificate of its own cannot do without.
+    #[error("{flag} is missing: {meaning}; or give --tlscert and --tlskey")]
+    Missing {
+        /// The flag.
+        flag: &'static str,
+        /// What it would say.
+        meaning: &'static str,
+    },
+    /// A name that no certificate can be for.
+    #[error("--serving-names: {0}")]
+    ServingNames(String),
+    /// A CA would end before what it signs.
+    #[error("--certificate-lifetime is at most a third of --ca-lifetime")]
+    Lifetimes,
 }
 
 impl Settings {
     /// What the flags mean together.
     pub fn resolve(args: Args) -> Result<Self, SettingsError> {
         let given = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
-        let client_ca = given(args.ca);
-        let tls = match (given(args.tlscert), given(args.tlskey)) {
-            (Some(cert), Some(key)) => Some(TlsFiles { cert, key, client_ca }),
-            (None, None) if client_ca.is_some() => return Err(SettingsError::ClientCaWithoutTls),
+        let files = match (given(args.tlscert), given(args.tlskey)) {
+            (Some(cert), Some(key)) => Some(Certificate::Files { cert, key }),
             (None, None) => None,
             (None, Some(_)) => return Err(SettingsError::HalfACertificate { missing: "--tlscert" }),
             (Some(_), None) => return Err(SettingsError::HalfACertificate { missing: "--tlskey" }),
         };
+        let own = args.certificate.resolve(files.is_some())?.map(Certificate::SelfManaged);
+        let certificate = files.or(own).unwrap_or(Certificate::None);
+        let client_ca = given(args.ca);
+        if certificate == Certificate::None && client_ca.is_some() {
+            return Err(SettingsError::ClientCaWithoutTls);
+        }
         let kept = KeptKeys::of_flags(args.ignore_selector_keys, args.cluster_topology_keys)?;
         let mut warnings = args.accepted.without_effect;
-        if tls.is_none() {
+        if certificate == Certificate::None {
             warnings.push(
                 "plain HTTP is served: an API server asks over HTTPS only, give --tlscert and --tlskey".to_owned(),
             );
         }
         Ok(Self {
             listen: SocketAddr::new(args.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), args.port.unwrap_or(8080)),
-            tls,
+            api: ClientSource::new(COMPONENT, given(args.kubeconfig)).context(args.context),
+            certificate,
+            client_ca,
             deadline: args.request_timeout.unwrap_or(DEFAULT_DEADLINE),
             metrics: args.metrics_addr.unwrap_or(ListenAddr::AllOn(8081)),
             drain: args.drain_timeout.unwrap_or(DEFAULT_DRAIN),

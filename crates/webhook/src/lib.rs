@@ -5,8 +5,10 @@
 
 pub mod app;
 pub mod args;
+pub mod certificates;
 pub mod metrics;
 pub mod mutate;
+pub mod permissions;
 pub mod pod;
 pub mod review;
 pub mod router;

@@ -1,6 +1,11 @@
-//! What is counted: reviews by outcome, and how long they took.
+//! What is counted: reviews by outcome and how long they took; and when the certificate ends.
 
-use prometheus::{Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry};
+use tensile_runtime::tls::ServedCertificate;
 
 use crate::review::Verdict;
 
@@ -72,5 +77,35 @@ impl Metrics {
             Outcome::Denied => "denied",
             Outcome::Refused => "refused",
         }])
+    }
+}
+
+/// When the serving certificate ends, read when it is asked for; nothing while there is none.
+#[derive(Debug)]
+pub struct Expiration {
+    served: Arc<ServedCertificate>,
+    gauge: IntGauge,
+}
+
+impl Expiration {
+    /// That of what is `served`, to be registered once.
+    pub fn of(served: Arc<ServedCertificate>) -> prometheus::Result<Self> {
+        let gauge = IntGauge::new(
+            "tensile_webhook_certificate_expiration_seconds",
+            "When the serving certificate ends, in seconds since unix epoch.",
+        )?;
+        Ok(Self { served, gauge })
+    }
+}
+
+impl Collector for Expiration {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauge.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let Some(validity) = self.served.validity() else { return Vec::new() };
+        self.gauge.set(validity.until.as_second());
+        self.gauge.collect()
     }
 }

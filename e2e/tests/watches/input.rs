@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use e2e::cluster::Cluster;
 use e2e::kubeconfig::{self, User, kubeconfig};
 use e2e::link::{Builder, Link};
 use e2e::pki::Authority;
-use e2e::service;
+use e2e::service::{self, CANNOT_START, SECRET, SOON, WRONG_FLAG, fails};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::PostParams;
@@ -19,29 +18,6 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::{World, world};
-
-/// Exit codes, as `--help` has them.
-const CANNOT_START: i32 = 1;
-const WRONG_FLAG: i32 = 2;
-/// "Within seconds", also on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
-/// What must not be told.
-const SECRET: &str = "top-secret-token";
-
-/// Runs the program to its end. Standard error must have one line of an error, with all of `words`.
-async fn fails(launch: e2e::process::Launch, code: i32, words: &[&str]) -> anyhow::Result<()> {
-    let mut process = launch.start()?;
-    let status = process.ended(SOON).await?;
-    let log = fs::read_to_string(process.log())?;
-    ensure!(status.code() == Some(code), "{status}\n{log}");
-    let errors: Vec<&str> = log.lines().filter(|line| line.to_lowercase().contains("error")).collect();
-    ensure!(errors.len() == 1, "not one line of an error:\n{log}");
-    for word in words {
-        ensure!(errors[0].contains(word), "{word:?} is not in: {}", errors[0]);
-    }
-    ensure!(!log.contains(SECRET), "a secret is told:\n{log}");
-    Ok(())
-}
 
 fn link<'a>(world: &'a World, name: &str) -> Builder<'a> {
     Link::builder(&world.upper, &world.lower, name)

@@ -24,7 +24,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
-pub use access::{Permission, require};
+pub use access::{Permission, require, wait_for_upper};
 pub use error::ClientError;
 pub use probe::{OLDEST_MINOR, ProbeError, ServerVersion, TESTED_MINOR, probe};
 pub use rate::{RateLimit, RateLimitLayer, TokenBucket};

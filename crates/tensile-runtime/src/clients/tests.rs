@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::tls::ServedCertificate;
+use crate::tls::CertificateFiles;
 use crate::upper_id::cluster_id;
 
 /// What a server was asked: method and path, headers, body.
@@ -170,19 +170,14 @@ async fn the_verbs_that_are_missing_are_all_named() {
     let path = files.kubeconfig(&format!("server: 'http://{}'", serve(denies_updates).await), "");
     let client = connect(&source(&path)).await.unwrap();
     require(&client, &[Permission::core("get", "nodes")]).await.unwrap();
-    let leases = Permission {
-        verb: "update",
-        group: "coordination.k8s.io",
-        resource: "leases",
-        namespace: Some("kube-node-lease"),
-    };
+    let leases = Permission::of("update", "coordination.k8s.io", "leases").within("kube-node-lease").on("edge-1");
     let error =
         require(&client, &[Permission::core("get", "nodes"), leases, Permission::core("update", "pods/status")])
             .await
             .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "RBAC does not allow to update leases.coordination.k8s.io (403 Forbidden): missing: update leases.coordination.k8s.io in namespace kube-node-lease; update pods/status in all namespaces"
+        "RBAC does not allow to update leases.coordination.k8s.io (403 Forbidden): missing: update leases.coordination.k8s.io edge-1 in namespace kube-node-lease; update pods/status in all namespaces"
     );
 }
 
@@ -191,8 +186,9 @@ async fn secure(files: &Files, issuer: &CertifiedIssuer<'static, KeyPair>, name:
     let key = KeyPair::generate().unwrap();
     let cert = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, issuer).unwrap();
     let served =
-        ServedCertificate::load(&files.write("tls.crt", &cert.pem()), &files.write("tls.key", &key.serialize_pem()))
-            .unwrap();
+        CertificateFiles::load(&files.write("tls.crt", &cert.pem()), &files.write("tls.key", &key.serialize_pem()))
+            .unwrap()
+            .served();
     let acceptor = TlsAcceptor::from(Arc::new(served.server_config()));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();

@@ -1,6 +1,8 @@
 //! Real handshakes against a certificate whose files change as mounted Secrets do.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
 
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use rustls::pki_types::ServerName;
@@ -8,6 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 
@@ -48,12 +51,17 @@ impl MountedSecret {
         std::fs::rename(&link, self.dir.path().join("..data")).unwrap();
     }
 
-    fn load(&self) -> Result<Arc<ServedCertificate>, CertificateError> {
-        ServedCertificate::load(&self.dir.path().join("tls.crt"), &self.dir.path().join("tls.key"))
+    fn load(&self) -> Result<CertificateFiles, FileError> {
+        CertificateFiles::load(&self.dir.path().join("tls.crt"), &self.dir.path().join("tls.key"))
     }
 
     /// Whether a client that trusts the issuer accepts what is served as `name`.
-    async fn serves(&self, served: &Arc<ServedCertificate>, name: &str) -> bool {
+    async fn serves(&self, files: &CertificateFiles, name: &str) -> bool {
+        self.accepts(&files.served(), name).await
+    }
+
+    /// The same of what is served from elsewhere.
+    async fn accepts(&self, served: &Arc<ServedCertificate>, name: &str) -> bool {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
         let client = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
@@ -97,7 +105,7 @@ async fn a_key_that_does_not_fit_leaves_the_old_certificate_in_place() {
 
     let (other, _) = secret.issue("second.example");
     secret.swap(&other, &key);
-    assert!(matches!(served.reload(), Err(CertificateError::Mismatch { .. })));
+    assert!(matches!(served.reload(), Err(FileError::Mismatch { .. })));
     assert!(secret.serves(&served, "first.example").await);
 }
 
@@ -106,14 +114,15 @@ async fn the_files_are_followed_until_told_to_stop() {
     let mut secret = MountedSecret::new();
     let (cert, key) = secret.issue("first.example");
     secret.swap(&cert, &key);
-    let served = secret.load().unwrap();
+    let files = secret.load().unwrap();
+    let served = files.served();
     let stop = CancellationToken::new();
-    let following = tokio::spawn(served.clone().follow(RELOAD_EVERY, stop.clone()));
+    let following = tokio::spawn(files.follow(RELOAD_EVERY, stop.clone()));
 
     let (cert, key) = secret.issue("second.example");
     secret.swap(&cert, &key);
     tokio::time::sleep(RELOAD_EVERY * 2).await;
-    assert!(secret.serves(&served, "second.example").await);
+    assert!(secret.accepts(&served, "second.example").await);
     stop.cancel();
     following.await.unwrap();
 }
@@ -126,8 +135,8 @@ fn a_file_that_is_wrong_is_named() {
     secret.swap(&cert, "no key");
     assert_eq!(secret.load().unwrap_err().to_string(), format!("{path} holds no PEM private key"));
     secret.swap("no certificate", &key);
-    assert!(matches!(secret.load(), Err(CertificateError::NoCertificate { .. })));
-    let missing = ServedCertificate::load(Path::new("/nowhere/tls.crt"), Path::new("/nowhere/tls.key")).unwrap_err();
+    assert!(matches!(secret.load(), Err(FileError::NoCertificate { .. })));
+    let missing = CertificateFiles::load(Path::new("/nowhere/tls.crt"), Path::new("/nowhere/tls.key")).unwrap_err();
     assert!(missing.to_string().starts_with("cannot read /nowhere/tls.crt: "), "{missing}");
 }
 
@@ -138,4 +147,29 @@ fn a_debug_print_shows_no_key() {
     secret.swap(&cert, &key);
     let shown = format!("{:?}", secret.load().unwrap());
     assert!(!shown.contains("PRIVATE") && !shown.contains("key_pem"), "{shown}");
+}
+
+#[tokio::test]
+async fn without_a_certificate_no_handshake_succeeds() {
+    let secret = MountedSecret::new();
+    assert!(!secret.accepts(&ServedCertificate::none(), "a.example").await);
+}
+
+#[test]
+fn only_within_its_validity_a_certificate_can_be_accepted() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+    // 2026-01-01T00:00:00Z and a minute later.
+    params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+    params.not_after = params.not_before + Duration::from_secs(60);
+    let cert = params.self_signed(&key).unwrap();
+    let served = ServedCertificate::none();
+    assert_eq!(served.check(at(0)).unwrap_err(), "there is no certificate yet");
+    served.replace(cert.pem().into_bytes(), key.serialize_pem().into_bytes()).unwrap();
+    assert_eq!(served.validity(), Some(Validity { from: at(1_767_225_600), until: at(1_767_225_660) }));
+    assert_eq!(served.check(at(1_767_225_599)).unwrap_err(), "the certificate is valid from 2026-01-01T00:00:00Z");
+    assert_eq!(served.check(at(1_767_225_600)), Ok(()));
+    assert_eq!(served.check(at(1_767_225_660)), Ok(()));
+    assert_eq!(served.check(at(1_767_225_661)).unwrap_err(), "the certificate expired at 2026-01-01T00:01:00Z");
 }

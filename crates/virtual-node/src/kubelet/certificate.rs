@@ -12,7 +12,7 @@ use rustls::{
 use tensile_core::node::NodeSettings;
 use tensile_runtime::{
     shutdown::Tasks,
-    tls::{self, RELOAD_EVERY, ServedCertificate},
+    tls::{self, RELOAD_EVERY},
 };
 
 use crate::config::CertificateFiles;
@@ -22,7 +22,7 @@ use crate::config::CertificateFiles;
 pub enum CertificateError {
     /// The files do not hold one.
     #[error(transparent)]
-    Files(#[from] tls::CertificateError),
+    Files(#[from] tls::FileError),
     /// None could be made for the node's addresses.
     #[error("cannot make a certificate for node {node}: {reason}")]
     Made {
@@ -48,10 +48,10 @@ pub(super) fn resolver(
         let made = |reason: String| CertificateError::Made { node: node.name.clone(), reason };
         return Ok(Arc::new(SingleCertAndKey::from(self_signed(node).map_err(made)?)));
     };
-    let certificate = ServedCertificate::load(&files.cert, &files.key)?;
-    let (followed, stop) = (certificate.clone(), tasks.stop());
+    let files = tls::CertificateFiles::load(&files.cert, &files.key)?;
+    let (certificate, stop) = (files.served(), tasks.stop());
     tasks.spawn("kubelet certificate", async move {
-        followed.follow(RELOAD_EVERY, stop).await;
+        files.follow(RELOAD_EVERY, stop).await;
         Ok::<_, std::convert::Infallible>(())
     });
     Ok(certificate)

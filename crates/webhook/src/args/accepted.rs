@@ -6,7 +6,6 @@ use tensile_runtime::args::{Foreign, Shape};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TensileKube;
 
-const ASKS_NOTHING: &str = "the webhook asks nothing of an API server";
 const LOGGING: &str = "use --log-level";
 const STANDARD_ERROR: &str = "the log goes to standard error";
 
@@ -14,9 +13,8 @@ impl Foreign for TensileKube {
     const HEADING: &'static str = "Accepted from tensile-kube, without effect";
 
     const WITHOUT_EFFECT: &'static [(&'static str, Shape, &'static str)] = &[
-        ("kubeconfig", Shape::Value, ASKS_NOTHING),
-        ("master", Shape::Value, ASKS_NOTHING),
-        ("incluster", Shape::Switch, ASKS_NOTHING),
+        ("master", Shape::Value, "use --kubeconfig"),
+        ("incluster", Shape::Switch, "without --kubeconfig it is so"),
         ("v", Shape::Value, LOGGING),
         ("vmodule", Shape::Value, LOGGING),
         ("logtostderr", Shape::Switch, STANDARD_ERROR),

@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
-use tensile_runtime::tls::ServedCertificate;
+use tensile_runtime::tls::CertificateFiles;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
@@ -51,10 +51,10 @@ impl Files {
 
     /// Serves `GET /` with `hello`, to clients of `client_ca` alone if given.
     async fn serve(&self, client_ca: Option<&Path>) -> SocketAddr {
-        let certificate = ServedCertificate::load(&self.path("cert.pem"), &self.path("key.pem")).unwrap();
+        let certificate = CertificateFiles::load(&self.path("cert.pem"), &self.path("key.pem")).unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let listener = TlsListener::new(listener, server_config(&certificate, client_ca).unwrap()).unwrap();
+        let listener = TlsListener::new(listener, server_config(&certificate.served(), client_ca).unwrap()).unwrap();
         tokio::spawn(async move {
             axum::serve(listener, Router::new().route("/", get(async || "hello"))).await.unwrap();
         });
@@ -114,9 +114,9 @@ async fn with_a_client_ca_only_its_clients_are_served() {
 #[tokio::test]
 async fn a_client_ca_that_is_none_is_named() {
     let files = Files::new();
-    let certificate = ServedCertificate::load(&files.path("cert.pem"), &files.path("key.pem")).unwrap();
+    let certificate = CertificateFiles::load(&files.path("cert.pem"), &files.path("key.pem")).unwrap();
     for name in ["key.pem", "nowhere.pem"] {
-        let error = server_config(&certificate, Some(&files.path(name))).unwrap_err().to_string();
+        let error = server_config(&certificate.served(), Some(&files.path(name))).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains("holds no PEM certificate"), "{error}");
     }
 }
