@@ -46,6 +46,35 @@ pub async fn kubernetes(version: Option<&str>) -> anyhow::Result<Kubernetes> {
     })
 }
 
+/// The kubectl of Kubernetes `version` (`1.36.3`, or a minor as `1.36`) alone.
+pub async fn kubectl(version: &str) -> anyhow::Result<PathBuf> {
+    provide(Recipe::kubernetes("kubectl", recipe::supported(version)?)).await
+}
+
+/// What a node runs, and what its containers do.
+#[derive(Clone, Debug)]
+pub(crate) struct NodePrograms {
+    pub(crate) kubelet: PathBuf,
+    pub(crate) containerd: PathBuf,
+    /// containerd-shim-runc-v2, which containerd starts once per pod.
+    pub(crate) shim: PathBuf,
+    pub(crate) ctr: PathBuf,
+    pub(crate) agnhost: PathBuf,
+}
+
+/// The programs of a node of Kubernetes `version`.
+pub(crate) async fn node(version: &str) -> anyhow::Result<NodePrograms> {
+    let version = recipe::supported(version)?;
+    // One after another, for the same reason as above. Every version of agnhost does the same here.
+    Ok(NodePrograms {
+        kubelet: provide(Recipe::kubernetes("kubelet", version)).await?,
+        containerd: provide(Recipe::containerd("containerd")).await?,
+        shim: provide(Recipe::containerd("containerd-shim-runc-v2")).await?,
+        ctr: provide(Recipe::containerd("ctr")).await?,
+        agnhost: provide(Recipe::agnhost(SUPPORTED[0])).await?,
+    })
+}
+
 /// etcd.
 pub async fn etcd() -> anyhow::Result<PathBuf> {
     provide(Recipe::etcd()).await
@@ -113,6 +142,9 @@ pub async fn everything(versions: &[&str]) -> anyhow::Result<()> {
     let control_planes = async {
         for version in versions {
             kubernetes(Some(version)).await?;
+        }
+        if crate::real_node::is_possible() {
+            node(SUPPORTED[0]).await?;
         }
         anyhow::Ok(())
     };

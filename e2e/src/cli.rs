@@ -10,6 +10,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cluster::Cluster;
 use crate::kwok::NodeShape;
+use crate::real_node::RealNode;
 use crate::{accept, bench, binaries, demo};
 
 /// Real Kubernetes clusters on this machine, from a few binaries that are built once with Go.
@@ -55,6 +56,9 @@ enum Clusters {
         /// Simulated nodes in each.
         #[arg(long, default_value_t = 0)]
         nodes: usize,
+        /// Real nodes in each: a kubelet and containers. Needs root.
+        #[arg(long, default_value_t = 0)]
+        real_nodes: usize,
     },
 }
 
@@ -82,22 +86,27 @@ async fn act(command: Command) -> anyhow::Result<ExitCode> {
             let asked: Vec<&str> = versions.iter().map(String::as_str).collect();
             binaries::everything(if asked.is_empty() { binaries::SUPPORTED } else { &asked }).await?;
         }
-        Command::Clusters(Clusters::Up { names, version, nodes }) => up(&names, version.as_deref(), nodes).await?,
+        Command::Clusters(Clusters::Up { names, version, nodes, real_nodes }) => {
+            up(&names, version.as_deref(), nodes, real_nodes).await?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn up(names: &[String], version: Option<&str>, nodes: usize) -> anyhow::Result<()> {
+async fn up(names: &[String], version: Option<&str>, nodes: usize, real_nodes: usize) -> anyhow::Result<()> {
     let start = async |name: &String| {
         let builder = Cluster::builder(name);
         let cluster = version.map_or(builder.clone(), |version| builder.version(version)).start().await?;
         if nodes > 0 {
             cluster.kwok_nodes(NodeShape { count: nodes, ..NodeShape::default() }).await?;
         }
-        anyhow::Ok(cluster)
+        let real_nodes: Vec<String> = (1..=real_nodes).map(|number| format!("{name}-real-{number}")).collect();
+        let real_nodes = real_nodes.iter().map(|node| RealNode::start(&cluster, node));
+        let real_nodes = future::try_join_all(real_nodes).await?;
+        anyhow::Ok((cluster, real_nodes))
     };
     let clusters = future::try_join_all(names.iter().map(start)).await?;
-    for cluster in &clusters {
+    for (cluster, _) in &clusters {
         println!("{} {} {}", cluster.name(), cluster.version(), cluster.kubeconfig().display());
     }
     println!("up; Ctrl-C ends");

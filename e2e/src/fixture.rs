@@ -1,12 +1,14 @@
-//! The clusters that most suites use: one upper, one or two lower ones with simulated nodes, started once per test
-//! binary.
+//! The clusters that most suites use: one upper, one or two lower ones with simulated nodes or a real one, started once per
+//! test binary.
 
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::cluster::{Builder, Cluster};
 use crate::kwok::NodeShape;
 use crate::link::Link;
-use crate::pods::Pods;
+use crate::pods::{Pods, with};
+use crate::real_node::{self, RealNode};
 
 /// One upper and two lower clusters.
 pub struct Fixture {
@@ -60,6 +62,53 @@ impl Pair {
         let (upper, lower) = tokio::try_join!(upper.start(), lower)?;
         let link = Link::start(&upper, &lower, "link").await?;
         Ok(Self { upper, lower, link })
+    }
+
+    /// Runs `test` in a fresh namespace upstairs ([`crate::namespace::within`]), with the pods of that namespace above
+    /// and below.
+    pub async fn within<T>(
+        &self,
+        name: &str,
+        test: impl AsyncFnOnce(&Pods, &Pods) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        crate::namespace::within(name, &self.upper, &[&self.lower], async |namespace| {
+            test(&Pods::of(&self.upper, namespace), &Pods::of(&self.lower, namespace)).await
+        })
+        .await
+    }
+}
+
+/// One upper and one lower cluster with a real node, and a virtual node between them whose kubelet API the upper API server
+/// verifies and reaches. Only root can have it ([`crate::real_node::can_run`]).
+pub struct RealPair {
+    /// The virtual node.
+    pub link: Link,
+    /// The only node of the lower cluster.
+    pub node: RealNode,
+    /// Where users create pods.
+    pub upper: Cluster,
+    /// Where they run, in real containers.
+    pub lower: Cluster,
+}
+
+impl RealPair {
+    /// Starts all of them; the virtual node is called `link` and has these more arguments.
+    pub async fn start(upper: Builder, lower: Builder, args: &[&str]) -> anyhow::Result<Self> {
+        let lower = async {
+            let lower = lower.start().await?;
+            let node = RealNode::start(&lower, "real").await?;
+            anyhow::Ok((lower, node))
+        };
+        let (upper, (lower, node)) = tokio::try_join!(upper.start(), lower)?;
+        let link = Link::builder(&upper, &lower, "link").node_ip(&node.address().to_string()).certified()?;
+        let link = link.args(args).start().await?;
+        Ok(Self { link, node, upper, lower })
+    }
+
+    /// A pod for the virtual node with one container `main` that runs a shell script ([`crate::real_node::pod`]).
+    pub fn pod(&self, name: &str, script: &str) -> Value {
+        let pod = with(self.link.pod(name), real_node::pod(name, script));
+        with(pod, json!({ "spec": { "automountServiceAccountToken": false } }))
     }
 
     /// Runs `test` in a fresh namespace upstairs ([`crate::namespace::within`]), with the pods of that namespace above

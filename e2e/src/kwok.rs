@@ -159,7 +159,7 @@ impl Cluster {
 }
 
 /// Ready, and the controller manager has taken away the taints of a new node.
-fn is_usable(node: &Node, taints: usize) -> bool {
+pub(crate) fn is_usable(node: &Node, taints: usize) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let tainted = node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).map_or(0, Vec::len);
     tainted == taints && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")

@@ -1,6 +1,7 @@
 //! Real clusters on demand: the demo, the acceptance suites and the benchmarks stand on them.
 //!
-//! [`cluster::Cluster`] starts the unmodified control plane of Kubernetes in a few seconds; [`kwok`] adds nodes.
+//! [`cluster::Cluster`] starts the unmodified control plane of Kubernetes in a few seconds; [`kwok`] adds simulated nodes,
+//! [`real_node`] one that runs containers.
 //! Whatever is started ends with this process, however it ends (`reaper`).
 
 mod accept;
@@ -22,6 +23,7 @@ pub mod pki;
 pub mod pods;
 pub mod port;
 pub mod process;
+pub mod real_node;
 mod reaper;
 pub mod run;
 pub mod service;

@@ -49,6 +49,17 @@ impl Builder<'_> {
         Self { node_ip: address.to_owned(), ..self }
     }
 
+    /// Serves the kubelet API with a certificate of the upper cluster's authority for its address, which the upper API
+    /// server verifies.
+    pub fn certified(self) -> anyhow::Result<Self> {
+        let (node, file) = (format!("system:node:{}", self.name), format!("kubelet-{}", self.name));
+        let certificate = self.upper.authority().server(&node, &[&self.name, &self.node_ip])?;
+        certificate.write(self.upper.folder(), &file)?;
+        let path = |end: &str| self.upper.folder().join(format!("{file}.{end}")).to_string_lossy().into_owned();
+        let (certificate, key) = (path("crt"), path("key"));
+        Ok(self.args(&["--tls-cert-file", &certificate, "--tls-private-key-file", &key]))
+    }
+
     /// More arguments.
     #[must_use]
     pub fn args(mut self, args: &[&str]) -> Self {

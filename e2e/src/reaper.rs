@@ -1,4 +1,5 @@
-//! Nothing stays behind: a small shell outlives this process by a moment, kills what it started and removes its folders.
+//! Nothing stays behind: a small shell outlives this process by a moment, kills what it started and removes its folders
+//! and what the kernel keeps for its nodes.
 //!
 //! The shell holds the reading end of a pipe whose writing end only this process has. However this process ends
 //! (return, panic, Ctrl-C, SIGKILL), the kernel closes the pipe, the shell reads end of file and cleans up.
@@ -11,11 +12,26 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow};
 
-/// Reads `group N`, `gone N`, `folder PATH`, `kept PATH`; at end of file kills the groups and removes the folders.
-/// It waits a little for killed processes to vanish, so that none writes into a folder that is being removed.
+/// A shell function that removes what the kernel keeps for a node: its bridge, and its control groups as soon as the
+/// last process in them is gone.
+pub(crate) const REMOVE_NODE: &str = r#"
+remove_node() { # NAME, of both
+  PATH=$PATH:/usr/sbin:/sbin
+  ip link delete "$1" 2>/dev/null
+  tries=0
+  while [ -n "$(find /sys/fs/cgroup -type d -name "$1" -print -quit)" ] && [ $tries -lt 100 ]; do
+    find /sys/fs/cgroup -depth -type d \( -name "$1" -o -path "*/$1/*" \) -exec rmdir {} + 2>/dev/null
+    sleep 0.05; tries=$((tries + 1))
+  done
+}
+"#;
+
+/// Reads `group N`, `gone N`, `node NAME`, `removed NAME`, `folder PATH`, `kept PATH`; at end of file kills the groups and
+/// removes the nodes and the folders. It waits a little for killed processes to vanish, so that none writes into a folder
+/// that is being removed.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP
-groups= folders=
+groups= nodes= folders=
 without() { # LIST WORD: the words of LIST but WORD
   for word in $1; do [ "$word" = "$2" ] || printf '%s ' "$word"; done
 }
@@ -23,6 +39,8 @@ while read -r verb what; do
   case $verb in
     group) groups="$groups $what" ;;
     gone) groups=$(without "$groups" "$what") ;;
+    node) nodes="$nodes $what" ;;
+    removed) nodes=$(without "$nodes" "$what") ;;
     folder) folders="$folders $what" ;;
     kept) folders=$(without "$folders" "$what") ;;
   esac
@@ -32,6 +50,7 @@ for group in $groups; do
   tries=0
   while kill -0 "-$group" 2>/dev/null && [ $tries -lt 40 ]; do sleep 0.05; tries=$((tries + 1)); done
 done
+for node in $nodes; do remove_node "$node"; done
 [ -z "$folders" ] || rm -rf -- $folders
 "#;
 
@@ -41,7 +60,7 @@ static REAPER: LazyLock<Result<Mutex<ChildStdin>, String>> =
 
 fn start() -> io::Result<ChildStdin> {
     let mut shell = Command::new("sh")
-        .args(["-c", SCRIPT])
+        .args(["-c", &format!("{REMOVE_NODE}{SCRIPT}")])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -66,6 +85,16 @@ pub(crate) fn watch_group(group: u32) -> anyhow::Result<()> {
 pub(crate) fn forget_group(group: u32) {
     // Without a reaper nothing was watched.
     tell("gone", &group.to_string()).ok();
+}
+
+/// The bridge and the control groups of this name are removed when this process ends.
+pub(crate) fn watch_node(name: &str) -> anyhow::Result<()> {
+    tell("node", name)
+}
+
+/// There is nothing of this node any more.
+pub(crate) fn forget_node(name: &str) {
+    tell("removed", name).ok();
 }
 
 /// The folder is removed when this process ends. Its path must hold no white space.

@@ -29,14 +29,7 @@ async fn scene() -> anyhow::Result<&'static Scene> {
         .get_or_try_init(async || {
             let (upper, lower) =
                 tokio::try_join!(Cluster::builder("upper").start(), Cluster::builder("lower").start())?;
-            upper.authority().server("system:node:link", &["127.0.0.1"])?.write(upper.folder(), "kubelet")?;
-            let file = |name: &str| upper.folder().join(name).to_string_lossy().into_owned();
-            let (certificate, key) = (file("kubelet.crt"), file("kubelet.key"));
-            let link = Link::builder(&upper, &lower, "link")
-                .node_ip("127.0.0.1")
-                .args(&["--tls-cert-file", &certificate, "--tls-private-key-file", &key])
-                .start()
-                .await?;
+            let link = Link::builder(&upper, &lower, "link").node_ip("127.0.0.1").certified()?.start().await?;
             let node = link.until_ready().await?;
             let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64();
             let port = u16::try_from(port.context("the node announces no port")?)?;

@@ -82,7 +82,7 @@ fn build(recipe: &Recipe, module: &Path, path: &Path) -> anyhow::Result<()> {
     let flags = format!("-s -w {}", stamps.join(" "));
     into_place(path, |path| {
         let mut go = command(module);
-        go.args(["build", "-ldflags", &flags, "-o"]).arg(path).arg(recipe.import_path());
+        go.args(["build", "-tags", recipe.tags, "-ldflags", &flags, "-o"]).arg(path).arg(recipe.import_path());
         // Downloads and compiler errors go to a file: shown only when the build fails.
         let log = module.join(format!("{}.log", recipe.program));
         let mut child = go.stderr(File::create(&log)?).spawn().context("cannot start go")?;

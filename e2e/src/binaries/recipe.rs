@@ -8,6 +8,9 @@ pub const SUPPORTED: &[&str] = &["1.36.3", "1.35.4", "1.34.4", "1.33.13"];
 /// The version of kwok.
 pub const KWOK: &str = "0.8.0";
 
+/// The version of containerd: kubelets from 1.36 on want the CRI of containerd 2.
+const CONTAINERD: &str = "2.2.9";
+
 /// One program at one version.
 #[derive(Clone, Debug)]
 pub(super) struct Recipe {
@@ -21,6 +24,8 @@ pub(super) struct Recipe {
     pub(super) package: String,
     /// Variables that the linker sets: without them Kubernetes reports version v0.0.0.
     pub(super) stamps: Vec<String>,
+    /// Build tags: what is left out, mostly.
+    pub(super) tags: &'static str,
     /// What makes it print its version.
     pub(super) version_args: &'static [&'static str],
 }
@@ -41,8 +46,22 @@ impl Recipe {
                 stamp("gitMinor", minor),
                 stamp("gitTreeState", "clean"),
             ],
+            tags: "",
             version_args: if program == "kubectl" { &["version", "--client"] } else { &["--version"] },
         }
+    }
+
+    /// The server and client of many protocols that Kubernetes' own suites run in containers.
+    pub(super) fn agnhost(version: &str) -> Self {
+        Self { package: "test/images/agnhost".to_owned(), ..Self::kubernetes("agnhost", version) }
+    }
+
+    /// A command of containerd, without the file systems that need C libraries.
+    pub(super) fn containerd(program: &'static str) -> Self {
+        let package = format!("cmd/{program}");
+        let version_args: &[&str] = if program == "containerd-shim-runc-v2" { &["-v"] } else { &["--version"] };
+        let containerd = Self::tool(program, CONTAINERD, "github.com/containerd/containerd/v2", &package);
+        Self { tags: "no_btrfs no_zfs no_aufs", version_args, ..containerd }
     }
 
     pub(super) fn etcd() -> Self {
@@ -66,6 +85,7 @@ impl Recipe {
             module,
             package: package.to_owned(),
             stamps: Vec::new(),
+            tags: "",
             version_args: &["--version"],
         }
     }
@@ -119,6 +139,7 @@ mod tests {
         assert!(says_version("etcd Version: 3.6.5\nGit SHA: x\n", "3.6.5"));
         assert!(says_version("kwok version v0.8.0 go1.26.8 (linux/amd64)", "0.8.0"));
         assert!(says_version("v3.21.4+g0ad2ae6", "3.21.4"));
+        assert!(says_version("containerd github.com/containerd/containerd/v2 2.2.9+unknown \n", "2.2.9"));
         assert!(!says_version("Client Version: v1.36.3-dispatcher", "1.36.3"));
         assert!(!says_version("Kubernetes v1.36.31\n", "1.36.3"));
     }
