@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::capacity::Totals;
+use super::{capacity::Totals, features};
 use crate::names;
 
 #[cfg(test)]
@@ -146,6 +146,9 @@ pub fn build(settings: &NodeSettings, totals: &Totals, readiness: &Readiness) ->
     if let (Some(status), Some(port)) = (status.as_object_mut(), settings.port) {
         // Port with a capital P: so it is in the API.
         status.insert("daemonEndpoints".into(), json!({"kubeletEndpoint": {"Port": port}}));
+        if features::serves_websockets(&settings.version) {
+            status.insert("declaredFeatures".into(), json!([features::WEBSOCKETS]));
+        }
     }
     json!({
         "apiVersion": "v1",

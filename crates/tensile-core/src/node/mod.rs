@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod capacity;
+mod features;
 
 pub use build::{Address, NodeSettings, Readiness, Taint, TaintEffect, build};
 pub use capacity::{ForeignPod, LowerNode, Totals, capacity};

@@ -66,6 +66,7 @@ fn a_node_shows_what_its_lower_cluster_offers() {
                 ],
                 "addresses": [{"type": "InternalIP", "address": "10.0.0.7"}],
                 "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+                "declaredFeatures": ["ExtendWebSocketsToKubelet"],
                 "nodeInfo": {"operatingSystem": "linux", "architecture": "amd64", "kubeletVersion": "v1.34.1"},
             },
         })
@@ -119,6 +120,7 @@ fn what_is_not_set_is_left_out() {
     assert_eq!(node["spec"], json!({"taints": []}));
     assert_eq!(node["status"]["addresses"], json!([]));
     assert!(node["status"].get("daemonEndpoints").is_none());
+    assert!(node["status"].get("declaredFeatures").is_none());
     assert!(node["metadata"].get("annotations").is_none());
     assert!(node["metadata"]["labels"].get("clusterID").is_none());
 }
