@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tensile_core::node::TaintEffect;
+use tensile_core::stats::{UnknownSource, Wanted};
 use tensile_runtime::args::value::{boolean, duration, rate};
 use tensile_runtime::args::{Accepted, ConfigArgs};
 use tensile_runtime::listen::ListenAddr;
@@ -175,6 +176,21 @@ pub struct Args {
     #[arg(long, visible_alias = "client-verify-ca", value_name = "FILE", help_heading = KUBELET)]
     pub client_ca_file: Option<PathBuf>,
 
+    /// Where metrics of containers come from, for kubectl top and autoscalers: kubelet (those below, through their API
+    /// server), metrics-api (the one below), prometheus (a store, see --prometheus-url), none, or auto: the first of
+    /// them that the lower cluster allows [default: auto]
+    #[arg(long, value_name = "SOURCE", value_parser = source, help_heading = METRICS)]
+    pub metrics_source: Option<Wanted>,
+
+    /// Address of a metric store that speaks Prometheus' HTTP API and scrapes the lower cluster's kubelets, such as
+    /// http://prometheus.example:9090; a path before /api/v1 may follow
+    #[arg(long, value_name = "URL", help_heading = METRICS)]
+    pub prometheus_url: Option<String>,
+
+    /// Label matchers that select the lower cluster in a store of several, such as cluster="east"
+    #[arg(long, value_name = "MATCHERS", help_heading = METRICS)]
+    pub prometheus_matchers: Option<String>,
+
     /// Address of /metrics, /healthz and /readyz, as IP:PORT or :PORT; empty for none [default: :10255]
     #[arg(long, value_name = "ADDRESS", value_parser = address, help_heading = SERVICE)]
     pub metrics_addr: Option<MetricsAddr>,
@@ -196,6 +212,7 @@ const CLUSTERS: &str = "Clusters";
 const NODE: &str = "Node";
 const PODS: &str = "Pods";
 const KUBELET: &str = "Kubelet API";
+const METRICS: &str = "Metrics of containers";
 const SERVICE: &str = "Service";
 
 /// Where metrics are served; none for an empty address.
@@ -213,6 +230,10 @@ fn address(text: &str) -> Result<MetricsAddr, String> {
 
 fn effect(text: &str) -> Result<TaintEffect, String> {
     text.parse().map_err(|error: tensile_core::node::build::UnknownTaintEffect| error.to_string())
+}
+
+fn source(text: &str) -> Result<Wanted, String> {
+    text.parse().map_err(|error: UnknownSource| error.to_string())
 }
 
 #[cfg(test)]

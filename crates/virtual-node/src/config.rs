@@ -3,6 +3,8 @@
 //! What was typed wins over the settings file (they are merged before, in `tensile_runtime::args`), the file over the
 //! environment, the environment over the default.
 
+mod stats;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ use tensile_runtime::listen::ListenAddr;
 use thiserror::Error;
 
 use crate::args::Args;
+pub use stats::{StatsSettings, StoreSettings};
 
 /// How the program names itself to API servers.
 const COMPONENT: &str = "virtual-node";
@@ -84,6 +87,8 @@ pub struct KubeletApi {
     pub certificate: Option<CertificateFiles>,
     /// CA of client certificates, PEM; without it, the one that the upper API server trusts.
     pub client_ca: Option<PathBuf>,
+    /// Where metrics of containers come from.
+    pub stats: StatsSettings,
 }
 
 /// A certificate and its key.
@@ -287,7 +292,8 @@ fn kubelet_api(args: &Args, around: &Surroundings<'_>) -> Result<KubeletApi, Set
         Some(port) => port,
         None => around.parsed("KUBELET_PORT")?.unwrap_or(DEFAULT_KUBELET_PORT),
     };
-    Ok(KubeletApi { port, certificate, client_ca: file(&args.client_ca_file, "APISERVER_CA_CERT_LOCATION") })
+    let client_ca = file(&args.client_ca_file, "APISERVER_CA_CERT_LOCATION");
+    Ok(KubeletApi { port, certificate, client_ca, stats: StatsSettings::resolve(args)? })
 }
 
 /// Whether volumes and services are kept in step.

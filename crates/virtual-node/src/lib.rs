@@ -7,3 +7,4 @@ pub mod kubelet;
 pub mod lower;
 pub mod node;
 pub mod permissions;
+pub mod stats;

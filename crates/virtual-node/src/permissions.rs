@@ -56,3 +56,11 @@ pub const LOWER_STREAMS: &[Permission<'static>] = &[
     Permission::core("get", "pods/portforward"),
     Permission::core("create", "pods/portforward"),
 ];
+
+/// In the lower cluster, for metrics of containers by the metrics API.
+pub const LOWER_METRICS: &[Permission<'static>] = &[Permission::of("list", "metrics.k8s.io", "pods")];
+
+/// In the lower cluster, for metrics of containers by its kubelets. The finer rights that kubelets know (`nodes/metrics`,
+/// `nodes/stats`) do not reach them through an API server. Whoever has this one may read everything there, and over
+/// WebSocket even run commands in containers: an operator gives it knowingly, or not.
+pub const LOWER_KUBELETS: &[Permission<'static>] = &[Permission::core("get", "nodes/proxy")];

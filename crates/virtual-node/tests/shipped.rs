@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use tensile_runtime::clients::Permission;
 use tensile_testkit::shipped::{self, Right, rights, yaml};
 use virtual_node::args::Args;
-use virtual_node::permissions::{LOWER, LOWER_STREAMS, UPPER};
+use virtual_node::permissions::{LOWER, LOWER_KUBELETS, LOWER_METRICS, LOWER_STREAMS, UPPER};
 
 #[test]
 fn the_reference_of_the_flags_is_up_to_date() {
@@ -35,7 +35,14 @@ fn the_chart_gives_above_what_the_service_needs_and_no_more() {
 fn the_manifest_for_the_lower_cluster_gives_what_the_service_needs_and_no_more() {
     let objects = yaml("charts/virtual-node/files/lower-rbac.yaml");
     let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
-    assert_eq!(rights(&role["rules"], None), needed(LOWER.iter().chain(LOWER_STREAMS)));
+    assert_eq!(rights(&role["rules"], None), needed(LOWER.iter().chain(LOWER_STREAMS).chain(LOWER_METRICS)));
+}
+
+#[test]
+fn the_manifest_for_metrics_of_kubelets_gives_what_they_need_and_no_more() {
+    let objects = yaml("charts/virtual-node/files/lower-rbac-kubelets.yaml");
+    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+    assert_eq!(rights(&role["rules"], None), needed(LOWER_KUBELETS));
 }
 
 /// The chart's own flags exist, and the settings it refuses are those it sets itself.

@@ -103,19 +103,22 @@ impl fmt::Display for Permission<'_> {
 /// [`super::probe`].
 pub async fn require(client: &Client, permissions: &[Permission<'_>]) -> Result<(), ProbeError> {
     let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    let missing: Vec<&Permission<'_>> = stream::iter(permissions)
-        .map(|permission| {
-            let (reviews, question) = (reviews.clone(), permission.question());
+    // By their places: what is spawned may not borrow from a slice whose lifetime it does not know.
+    let questions: Vec<_> = permissions.iter().map(Permission::question).enumerate().collect();
+    let missing: Vec<usize> = stream::iter(questions)
+        .map(|(place, question)| {
+            let reviews = reviews.clone();
             async move {
                 let answer = reviews.create(&PostParams::default(), &question).await?;
                 let allowed = answer.status.is_some_and(|status| status.allowed);
-                Ok::<_, kube::Error>((!allowed).then_some(permission))
+                Ok::<_, kube::Error>((!allowed).then_some(place))
             }
         })
         .buffered(AT_ONCE)
         .try_filter_map(|missing| async move { Ok(missing) })
         .try_collect()
         .await?;
+    let missing: Vec<&Permission<'_>> = missing.into_iter().filter_map(|place| permissions.get(place)).collect();
     let Some(first) = missing.first() else { return Ok(()) };
     let listed: Vec<String> = missing.iter().map(ToString::to_string).collect();
     Err(ProbeError::Forbidden {

@@ -208,6 +208,11 @@ impl PodsHandle {
         self.0.find(namespace, name)
     }
 
+    /// The pods that are bound to the node.
+    pub fn ids(&self) -> Vec<PodId> {
+        self.0.ids()
+    }
+
     /// The backend is back: what failed is tried again at once.
     pub fn retry_all(&self) {
         self.0.retry_all();
@@ -240,7 +245,9 @@ mod tests {
         assert_eq!(pods.find("n", "a"), Some(first.clone()));
         assert_eq!(pods.find("m", "a"), Some(second));
         assert_eq!((pods.find("n", "b"), pods.find("o", "a")), (None, None));
+        assert_eq!(pods.ids().len(), 2);
         pods.0.upper_gone(&first);
+        assert_eq!(pods.ids().len(), 1);
         assert_eq!(pods.find("n", "a"), None);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Digests only: the text of a pod is kept until the provider has it, the text of a status until it is shown upstairs.
 
+mod present;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -85,19 +87,6 @@ impl Pairs {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many pods there are.
-    pub(crate) fn len(&self) -> usize {
-        self.lock().records.len()
-    }
-
-    /// The pod that has this name upstairs.
-    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<PodId> {
-        let table = self.lock();
-        let named = |record: &&Record| *record.id.name == *name && *record.id.namespace == *namespace;
-        let mut found = table.records.values().filter(named).filter(|record| matches!(record.upper, Upper::Present(_)));
-        found.next().map(|record| record.id.clone())
     }
 
     /// A list of upper pods begins.

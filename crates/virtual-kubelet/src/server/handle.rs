@@ -16,7 +16,7 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    ContainerIo, IoError, UpgradeRequest, UpgradeTarget,
+    ContainerIo, IoError, StatsProvider, UpgradeRequest, UpgradeTarget,
     authentication::Authenticator,
     authorization::{Authorizer, attributes},
     body::{Body, JSON, answer, full, streamed, text},
@@ -42,13 +42,14 @@ const PROTOCOL_HEADERS: &[&str] = &[
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Everything that answers need.
-pub(super) struct Handler<P> {
+pub(super) struct Handler<P, S> {
     pub(super) authenticator: Authenticator,
     pub(super) authorizer: Authorizer,
     pub(super) client: Client,
     pub(super) node: String,
     pub(super) pods: PodsHandle,
     pub(super) provider: Arc<P>,
+    pub(super) stats: Arc<S>,
     pub(super) registry: Registry,
     pub(super) configz: Bytes,
     /// Connections that have become streams.
@@ -57,7 +58,7 @@ pub(super) struct Handler<P> {
     pub(super) stop: CancellationToken,
 }
 
-impl<P: ContainerIo> Handler<P> {
+impl<P: ContainerIo, S: StatsProvider> Handler<P, S> {
     /// The answer to `request`, which came over a connection on which `chain` was shown.
     pub(super) async fn handle<B>(&self, chain: &[CertificateDer<'_>], request: Request<B>) -> Response<Body> {
         let Some(who) = self.authenticator.identify(chain, request.headers()).await else {
@@ -94,8 +95,13 @@ impl<P: ContainerIo> Handler<P> {
             Endpoint::Pods => self.list("").await,
             Endpoint::RunningPods => self.list(",status.phase=Running").await,
             Endpoint::Metrics(Exposition::Process) => self.metrics(),
-            Endpoint::Metrics(_) => Err(IoError::Unsupported("metrics of containers").into()),
-            Endpoint::StatsSummary => Err(IoError::Unsupported("statistics").into()),
+            Endpoint::Metrics(Exposition::Resource) => Ok(exposition(self.stats.resource().await?)),
+            Endpoint::Metrics(Exposition::Cadvisor) => Ok(exposition(self.stats.cadvisor().await?)),
+            Endpoint::Metrics(Exposition::Probes) => Ok(exposition(self.stats.probes().await?)),
+            Endpoint::StatsSummary => {
+                let brief = options::only_cpu_and_memory(request.uri().query().unwrap_or_default());
+                Ok(answer(StatusCode::OK, JSON, full(self.stats.summary(brief).await?)))
+            }
             Endpoint::Run(_) => Err(IoError::Unsupported("run").into()),
             Endpoint::Logs(at) => self.logs(&at, request.uri().query().unwrap_or_default()).await,
             Endpoint::Exec(ContainerPath { pod, container }) => {
@@ -130,7 +136,7 @@ impl<P: ContainerIo> Handler<P> {
     fn metrics(&self) -> Result<Response<Body>, Failure> {
         let metrics = TextEncoder::new().encode_to_string(&self.registry.gather());
         let metrics = metrics.map_err(|error| Failure::Internal(error.to_string()))?;
-        Ok(answer(StatusCode::OK, METRICS, full(metrics)))
+        Ok(exposition(metrics))
     }
 
     async fn logs(&self, at: &ContainerPath, query: &str) -> Result<Response<Body>, Failure> {
@@ -178,6 +184,11 @@ impl<P: ContainerIo> Handler<P> {
         let meant = |id: &PodId| at.uid.as_ref().is_none_or(|uid| **uid == *id.uid);
         found.filter(meant).ok_or_else(|| IoError::NotFound(format!("pod {:?} does not exist", at.name)).into())
     }
+}
+
+/// Prometheus text.
+fn exposition(text: impl Into<Bytes>) -> Response<Body> {
+    answer(StatusCode::OK, METRICS, full(text))
 }
 
 /// The headers of an upgrade, or `None` if it is none.

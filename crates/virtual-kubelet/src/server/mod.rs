@@ -1,7 +1,7 @@
 //! The kubelet's own API: HTTPS, authentication, authorization, and the way to a container's streams.
 //!
 //! What is asked ([`request`], [`options`]) and who may ask it ([`authorization`]) are pure; [`KubeletServer`] performs. Where a
-//! container's output comes from is the provider's: [`ContainerIo`].
+//! container's output comes from is the provider's: [`ContainerIo`]; so is what it uses: [`StatsProvider`].
 
 pub mod authentication;
 pub mod authorization;
@@ -12,9 +12,11 @@ mod io;
 pub mod options;
 pub mod request;
 mod serve;
+mod stats;
 mod tls;
 
 pub use authentication::{ClientCa, ClientCaError, Identity};
 pub use io::{ByteStream, ContainerIo, Duplex, IoError, UpgradeRequest, UpgradeTarget, Upgraded};
 pub use serve::{KubeletServer, KubeletServerConfig};
+pub use stats::{NoStats, StatsProvider};
 pub use tls::server_config;

@@ -1,4 +1,4 @@
-//! What a request's query says: options of logs, of streams, and ports.
+//! What a request's query says: options of logs, of streams, of statistics, and ports.
 //!
 //! Decoded as the kubelet does (`apimachinery/pkg/runtime/converter.go`, `pkg/apis/core/validation`): what cannot be read
 //! is 400, what can be read and makes no sense is 422, and what is unknown is passed over.
@@ -189,6 +189,12 @@ impl Streams {
         }
         Ok(streams)
     }
+}
+
+/// Whether a summary is to be brief. Only one `only_cpu_and_memory=true` says so, as the kubelet reads it.
+pub fn only_cpu_and_memory(query: &str) -> bool {
+    let query = Query::read(query);
+    query.all("only_cpu_and_memory").eq(["true"])
 }
 
 /// The command of an exec, word by word.

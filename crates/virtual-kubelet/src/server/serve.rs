@@ -18,7 +18,9 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{ClientCa, ContainerIo, authentication::Authenticator, authorization::Authorizer, handle::Handler};
+use super::{
+    ClientCa, ContainerIo, StatsProvider, authentication::Authenticator, authorization::Authorizer, handle::Handler,
+};
 use crate::pod::PodsHandle;
 
 /// How long a handshake may take.
@@ -53,13 +55,13 @@ pub struct KubeletServerConfig {
 }
 
 /// The kubelet's API of one virtual node.
-pub struct KubeletServer<P> {
-    handler: Handler<P>,
+pub struct KubeletServer<P, S> {
+    handler: Handler<P, S>,
 }
 
-impl<P: ContainerIo> KubeletServer<P> {
-    /// A server that has not begun yet.
-    pub fn new(provider: Arc<P>, config: KubeletServerConfig) -> Self {
+impl<P: ContainerIo, S: StatsProvider> KubeletServer<P, S> {
+    /// A server that has not begun yet. A provider without metrics gives [`super::NoStats`].
+    pub fn new(provider: Arc<P>, stats: Arc<S>, config: KubeletServerConfig) -> Self {
         let KubeletServerConfig { node, client, pods, client_ca, registry } = config;
         Self {
             handler: Handler {
@@ -69,6 +71,7 @@ impl<P: ContainerIo> KubeletServer<P> {
                 node,
                 pods,
                 provider,
+                stats,
                 registry,
                 configz: configz(),
                 streams: TaskTracker::new(),
@@ -134,8 +137,8 @@ fn is_of_the_connection(error: &io::Error) -> bool {
 }
 
 /// Answers the requests of one connection, until it ends or becomes a stream.
-async fn converse<P: ContainerIo>(
-    handler: Arc<Handler<P>>,
+async fn converse<P: ContainerIo, S: StatsProvider>(
+    handler: Arc<Handler<P, S>>,
     chain: Arc<[CertificateDer<'static>]>,
     stream: tokio_rustls::server::TlsStream<TcpStream>,
     stop: CancellationToken,

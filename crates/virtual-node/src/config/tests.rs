@@ -39,7 +39,8 @@ fn the_defaults_are_those_of_tensile_kube() {
     assert!(settings.volumes && settings.services && settings.service_accounts && settings.show_pod_ips);
     assert!(!settings.allow_host_namespaces && !settings.refuse_host_path && !settings.keep_runtime_class);
     assert_eq!(settings.metrics, Some(ListenAddr::AllOn(10255)));
-    assert_eq!(settings.kubelet, KubeletApi { port: 10250, certificate: None, client_ca: None });
+    let stats = StatsSettings { source: tensile_core::stats::Wanted::Auto, store: None };
+    assert_eq!(settings.kubelet, KubeletApi { port: 10250, certificate: None, client_ca: None, stats });
     assert_eq!(settings.node.port, Some(10250));
 }
 
@@ -97,7 +98,8 @@ fn the_environment_of_tensile_kube_is_understood() {
         KubeletApi {
             port: 10450,
             certificate: Some(CertificateFiles { cert: "/cert.pem".into(), key: "/key.pem".into() }),
-            client_ca: Some("/ca.pem".into())
+            client_ca: Some("/ca.pem".into()),
+            stats: StatsSettings::default(),
         }
     );
     assert_eq!(settings.node.name, "edge-1");
@@ -201,4 +203,26 @@ fn label_keys_and_values_follow_the_api_server() {
     }
     assert!(is_label_value(""));
     assert!(!is_label_value(&"v".repeat(64)));
+}
+
+#[test]
+fn metrics_of_containers_come_from_where_the_operator_says() {
+    use tensile_core::stats::{Source, Wanted};
+    let stats = |args: &[&str]| resolved(args, &[]).kubelet.stats;
+    assert_eq!(stats(&["--metrics-source=metrics-api"]).source, Wanted::Only(Source::MetricsApi));
+    let store = stats(&["--prometheus-url=https://store:9090/select/0/prometheus/", "--prometheus-matchers={a=\"b\"}"]);
+    assert_eq!(store.source, Wanted::Auto);
+    let store = store.store.unwrap();
+    assert_eq!(store.url, "https://store:9090/select/0/prometheus");
+    assert_eq!(store.matchers, "a=\"b\"");
+}
+
+#[test]
+fn a_store_that_cannot_be_asked_is_refused_without_repeating_what_may_be_a_password() {
+    assert!(refused(&["--metrics-source=prometheus"], &[]).contains("needs --prometheus-url"));
+    assert!(refused(&["--prometheus-matchers=a=\"b\""], &[]).contains("needs --prometheus-url"));
+    for url in ["store:9090", "ftp://store", "http://user:secret@store", "http://", "secret nonsense"] {
+        let refusal = refused(&["--prometheus-url", url], &[]);
+        assert!(refusal.contains("--prometheus-url") && !refusal.contains("secret"), "{refusal}");
+    }
 }

@@ -15,7 +15,11 @@ use super::{
     certificate::{self, CertificateError},
     client_ca::{Followed, LoadError, Source},
 };
-use crate::{config::KubeletApi, lower::LowerCluster};
+use crate::{
+    config::KubeletApi,
+    lower::LowerCluster,
+    stats::{Below, LowerStats, StatsError},
+};
 
 /// Why the kubelet API cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +38,9 @@ pub enum ServeError {
     /// It is not known whose certificates count.
     #[error("--client-ca-file: {0}")]
     ClientCa(#[from] LoadError),
+    /// What containers use cannot be told.
+    #[error(transparent)]
+    Stats(#[from] StatsError),
     /// TLS cannot be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -61,14 +68,30 @@ pub async fn start(
     let listener = ListenAddr::AllOn(api.port).bind().await.map_err(refused)?;
     let port = listener.local_addr().map_err(refused)?.port();
 
+    let below = Below {
+        client: lower.client().clone(),
+        selector: lower.selector(),
+        roster: {
+            let (lower, pods) = (lower.clone(), pods.clone());
+            Box::new(move || lower.roster(pods.ids()))
+        },
+    };
+    let stats = Arc::new(LowerStats::new(below, &node.name, &api.stats, registry)?);
     let config =
         KubeletServerConfig { node: node.name.clone(), client: upper, pods, client_ca, registry: registry.clone() };
-    let server = KubeletServer::new(lower, config);
+    let server = KubeletServer::new(lower, stats.clone(), config);
     let stop = tasks.stop();
     tasks.spawn("client authority", {
         let stop = stop.clone();
         async move {
             followed.follow(stop).await;
+            Ok::<_, Infallible>(())
+        }
+    });
+    tasks.spawn("metrics of containers", {
+        let stop = stop.clone();
+        async move {
+            stats.run(stop).await;
             Ok::<_, Infallible>(())
         }
     });

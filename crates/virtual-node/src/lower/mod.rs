@@ -7,6 +7,7 @@ mod answer;
 mod capacity;
 mod namespaces;
 mod pods;
+mod roster;
 mod view;
 mod watch;
 
@@ -20,6 +21,7 @@ use tensile_core::{names, pod::LinkView};
 
 pub use capacity::CapacityView;
 use capacity::Usage;
+use roster::Placed;
 use view::LowerPodView;
 
 /// One lower cluster, behind one virtual node.
@@ -40,6 +42,8 @@ struct Ours {
     uid: Box<str>,
     /// Hash of what was last reported of it: an event that changes nothing of it costs nothing more.
     reported: u64,
+    /// Where it runs.
+    placed: Option<Placed>,
 }
 
 impl LowerCluster {
@@ -56,6 +60,17 @@ impl LowerCluster {
     /// The lower API server.
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// What all lower pods of this link have: a label selector.
+    pub(crate) fn selector(&self) -> String {
+        format!(
+            "{}={},{}={}",
+            names::UPPER_CLUSTER,
+            self.link.upper_cluster,
+            names::VIRTUAL_NODE,
+            names::label_value(&self.link.virtual_node)
+        )
     }
 
     fn ours(&self) -> MutexGuard<'_, HashMap<Arc<str>, Ours>> {

@@ -6,17 +6,14 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
-use tensile_core::{
-    names,
-    pod::{self, LowerPatch, Refusal, StatusView},
-};
+use tensile_core::pod::{self, LowerPatch, Refusal, StatusView};
 use tokio_util::sync::CancellationToken;
 use virtual_kubelet::{
     pod::{Grace, PodError, PodFeed, PodId, PodObject, PodProvider, ProviderPod, Refused},
     watched::Watched,
 };
 
-use super::{LowerCluster, Ours, answer, namespaces, view::LowerPodView};
+use super::{LowerCluster, Ours, Placed, answer, namespaces, view::LowerPodView};
 
 type Pod = Watched<LowerPodView>;
 
@@ -97,15 +94,8 @@ impl PodProvider for LowerCluster {
     }
 
     async fn list_pods(&self) -> Result<Vec<ProviderPod>, PodError> {
-        let labels = format!(
-            "{}={},{}={}",
-            names::UPPER_CLUSTER,
-            self.link.upper_cluster,
-            names::VIRTUAL_NODE,
-            names::label_value(&self.link.virtual_node)
-        );
         let pods: Api<Pod> = Api::all(self.client.clone());
-        let list = pods.list(&ListParams::default().labels(&labels)).await;
+        let list = pods.list(&ListParams::default().labels(&self.selector())).await;
         list.map_err(|error| answer::pod_error(&error))?.items.iter().map(|object| self.take(object)).collect()
     }
 
@@ -180,7 +170,8 @@ impl LowerCluster {
         let foreign = pod::foreign_containers(&lower);
         let shown =
             StatusView { host_ip: &self.host_ip, show_pod_ips: self.show_pod_ips, foreign_containers: &foreign };
-        self.ours().insert(id.uid.clone(), Ours { uid: view.uid.clone(), reported: view.reported });
+        let ours = Ours { uid: view.uid.clone(), reported: view.reported, placed: Placed::of(&lower) };
+        self.ours().insert(id.uid.clone(), ours);
         Ok(ProviderPod {
             id,
             version: view.version,

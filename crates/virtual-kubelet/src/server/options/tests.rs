@@ -125,3 +125,17 @@ proptest! {
         drop(ports(&query.join("&")));
     }
 }
+
+#[test]
+fn a_summary_is_brief_only_when_the_query_says_so_once() {
+    for (query, brief) in [
+        ("only_cpu_and_memory=true", true),
+        ("x=1&only_cpu_and_memory=true", true),
+        ("", false),
+        ("only_cpu_and_memory", false),
+        ("only_cpu_and_memory=1", false),
+        ("only_cpu_and_memory=true&only_cpu_and_memory=true", false),
+    ] {
+        assert_eq!(only_cpu_and_memory(query), brief, "{query}");
+    }
+}

@@ -87,3 +87,21 @@ async fn pods_are_those_of_the_node_as_the_api_server_has_them() {
     let (_, running) = scene.full("GET", "/runningpods/").await;
     assert!(running.contains("spec.nodeName=v,status.phase=Running"), "{running}");
 }
+
+#[tokio::test]
+async fn metrics_have_the_kubelets_types_and_what_a_provider_lacks_is_not_implemented() {
+    let scene = Scene::start().await;
+    scene.backend.measures.store(true, std::sync::atomic::Ordering::Relaxed);
+    let text = "text/plain; version=0.0.4; charset=utf-8";
+    for (path, status, kind, body) in [
+        ("/metrics/resource", 200, text, "resource"),
+        ("/stats/summary", 200, "application/json", "summary, brief: false"),
+        ("/stats/summary?only_cpu_and_memory=true", 200, "application/json", "summary, brief: true"),
+        ("/metrics/cadvisor", 501, "text/plain; charset=utf-8", "this node does not support metrics of cAdvisor"),
+        ("/metrics/probes", 501, "text/plain; charset=utf-8", "this node does not support metrics of probes"),
+    ] {
+        let answer = scene.send(Some("full"), "GET", path).await;
+        assert_eq!(answer.headers()["content-type"], kind, "{path}");
+        assert_eq!(read(answer).await, (status, body.to_owned()), "{path}");
+    }
+}

@@ -2,7 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -26,7 +29,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::super::*;
 use crate::{
     pod::PodId,
-    server::{ByteStream, IoError, UpgradeRequest, Upgraded, options::LogOptions, server_config},
+    server::{ByteStream, IoError, StatsProvider, UpgradeRequest, Upgraded, options::LogOptions, server_config},
 };
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
@@ -58,6 +61,25 @@ pub(super) struct Backend {
     pub(super) log: Mutex<Option<mpsc::Receiver<Bytes>>>,
     /// The far end of the next stream.
     pub(super) far: Mutex<Option<DuplexStream>>,
+    /// It tells what containers use.
+    pub(super) measures: AtomicBool,
+}
+
+impl StatsProvider for Backend {
+    async fn summary(&self, brief: bool) -> Result<Bytes, IoError> {
+        self.measured(&format!("summary, brief: {brief}"))
+    }
+
+    async fn resource(&self) -> Result<Bytes, IoError> {
+        self.measured("resource")
+    }
+}
+
+impl Backend {
+    fn measured(&self, what: &str) -> Result<Bytes, IoError> {
+        let measures = self.measures.load(Ordering::Relaxed);
+        if measures { Ok(what.to_owned().into()) } else { Err(IoError::Unsupported("metrics")) }
+    }
 }
 
 impl ContainerIo for Backend {
@@ -140,7 +162,11 @@ impl Scene {
         let tls = Arc::new(server_config(Arc::new(SingleCertAndKey::from(certified))).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let served = tokio::spawn(KubeletServer::new(backend.clone(), config).serve(listener, tls, stop.clone()));
+        let served = tokio::spawn(KubeletServer::new(backend.clone(), backend.clone(), config).serve(
+            listener,
+            tls,
+            stop.clone(),
+        ));
         Self { address, ca, client_ca, backend, stop, served }
     }
 
