@@ -182,8 +182,8 @@ pub struct Args {
     #[arg(long, value_name = "SOURCE", value_parser = source, help_heading = METRICS)]
     pub metrics_source: Option<Wanted>,
 
-    /// Address of a metric store that speaks Prometheus' HTTP API and scrapes the lower cluster's kubelets, such as
-    /// http://prometheus.example:9090; a path before /api/v1 may follow
+    /// Address of a metric store that speaks Prometheus' HTTP API and scrapes the lower cluster's kubelets, as
+    /// SCHEME://HOST:PORT, and the path before /api/v1 if there is one
     #[arg(long, value_name = "URL", help_heading = METRICS)]
     pub prometheus_url: Option<String>,
 
