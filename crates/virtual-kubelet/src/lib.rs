@@ -7,6 +7,7 @@
 //! where it can, [`server::StatsProvider`].
 
 mod back_off;
+mod events;
 pub mod node;
 pub mod pod;
 pub mod server;

@@ -162,8 +162,12 @@ pub struct Args {
     #[arg(long, value_name = "PORT", help_heading = KUBELET)]
     pub kubelet_port: Option<u16>,
 
-    /// Certificate of the kubelet API (PEM), read anew when it changes [env: APISERVER_CERT_LOCATION] [default:
-    /// self-signed]
+    /// Where the certificate of the kubelet API comes from: files, csr (asked of the upper cluster, to be approved there),
+    /// self-signed, or auto: the first of these that files or rights allow [default: auto]
+    #[arg(long, value_name = "SOURCE", value_parser = certificate, help_heading = KUBELET)]
+    pub kubelet_serving_certificate: Option<CertificateChoice>,
+
+    /// Certificate of the kubelet API (PEM), read anew when it changes [env: APISERVER_CERT_LOCATION]
     #[arg(long, value_name = "FILE", help_heading = KUBELET)]
     pub tls_cert_file: Option<PathBuf>,
 
@@ -226,6 +230,30 @@ fn address(text: &str) -> Result<MetricsAddr, String> {
         return Ok(MetricsAddr(None));
     }
     text.parse().map(Some).map(MetricsAddr).map_err(|error: tensile_runtime::listen::ListenAddrError| error.to_string())
+}
+
+/// Where the certificate of the kubelet API comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CertificateChoice {
+    /// Files if some are named, else a request if it may be made, else self-signed.
+    #[default]
+    Auto,
+    /// A request to the upper cluster.
+    Csr,
+    /// Files.
+    Files,
+    /// Nobody else signs it.
+    SelfSigned,
+}
+
+fn certificate(text: &str) -> Result<CertificateChoice, String> {
+    match text {
+        "auto" => Ok(CertificateChoice::Auto),
+        "csr" => Ok(CertificateChoice::Csr),
+        "files" => Ok(CertificateChoice::Files),
+        "self-signed" => Ok(CertificateChoice::SelfSigned),
+        _ => Err("none of auto, csr, files and self-signed".to_owned()),
+    }
 }
 
 fn effect(text: &str) -> Result<TaintEffect, String> {

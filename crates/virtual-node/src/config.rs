@@ -18,7 +18,7 @@ use tensile_runtime::clients::ClientSource;
 use tensile_runtime::listen::ListenAddr;
 use thiserror::Error;
 
-use crate::args::Args;
+use crate::args::{Args, CertificateChoice};
 pub use stats::{StatsSettings, StoreSettings};
 
 /// How the program names itself to API servers.
@@ -83,12 +83,26 @@ pub struct Settings {
 pub struct KubeletApi {
     /// Port on all addresses; 0 for any that is free.
     pub port: u16,
-    /// Its certificate; without one, it signs its own.
-    pub certificate: Option<CertificateFiles>,
+    /// Where its certificate comes from.
+    pub certificate: CertificateSource,
     /// CA of client certificates, PEM; without it, the one that the upper API server trusts.
     pub client_ca: Option<PathBuf>,
     /// Where metrics of containers come from.
     pub stats: StatsSettings,
+}
+
+/// Where a certificate comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// Files, which are followed.
+    Files(CertificateFiles),
+    /// The upper cluster is asked for one.
+    Requested {
+        /// Where that is not allowed, it is an error; otherwise the certificate is self-signed.
+        required: bool,
+    },
+    /// Nobody else signs it.
+    SelfSigned,
 }
 
 /// A certificate and its key.
@@ -121,6 +135,14 @@ pub enum SettingsError {
         value: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// Certificate files, and the wish for another certificate, or the other way round.
+    #[error("--kubelet-serving-certificate={choice} and {files}")]
+    Certificate {
+        /// What was chosen.
+        choice: &'static str,
+        /// How it stands with the files.
+        files: &'static str,
     },
     /// Half a certificate.
     #[error("{given} is set and {missing} is not: the kubelet API needs certificate and key")]
@@ -282,11 +304,21 @@ fn kubelet_api(args: &Args, around: &Surroundings<'_>) -> Result<KubeletApi, Set
     let cert = file(&args.tls_cert_file, "APISERVER_CERT_LOCATION");
     let key = file(&args.tls_private_key_file, "APISERVER_KEY_LOCATION");
     let half = |given, missing| SettingsError::HalfCertificate { given, missing };
-    let certificate = match (cert, key) {
+    let files = match (cert, key) {
         (Some(cert), Some(key)) => Some(CertificateFiles { cert, key }),
         (None, None) => None,
         (Some(_), None) => return Err(half("--tls-cert-file", "--tls-private-key-file")),
         (None, Some(_)) => return Err(half("--tls-private-key-file", "--tls-cert-file")),
+    };
+    let contrary = |choice, files| Err(SettingsError::Certificate { choice, files });
+    let certificate = match (args.kubelet_serving_certificate.unwrap_or_default(), files) {
+        (CertificateChoice::Auto | CertificateChoice::Files, Some(files)) => CertificateSource::Files(files),
+        (CertificateChoice::Auto, None) => CertificateSource::Requested { required: false },
+        (CertificateChoice::Csr, None) => CertificateSource::Requested { required: true },
+        (CertificateChoice::SelfSigned, None) => CertificateSource::SelfSigned,
+        (CertificateChoice::Files, None) => return contrary("files", "--tls-cert-file is not set"),
+        (CertificateChoice::Csr, Some(_)) => return contrary("csr", "--tls-cert-file is set"),
+        (CertificateChoice::SelfSigned, Some(_)) => return contrary("self-signed", "--tls-cert-file is set"),
     };
     let port = match args.kubelet_port {
         Some(port) => port,

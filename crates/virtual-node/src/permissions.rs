@@ -3,6 +3,7 @@
 use tensile_runtime::clients::Permission;
 
 const COORDINATION: &str = "coordination.k8s.io";
+const CERTIFICATES: &str = "certificates.k8s.io";
 const EVENTS: &str = "events.k8s.io";
 
 /// In the upper cluster.
@@ -27,6 +28,13 @@ pub const UPPER: &[Permission<'static>] = &[
     Permission::of("update", COORDINATION, "leases").within("kube-node-lease"),
     // The cluster is known by its UID.
     Permission::core("get", "namespaces").on("kube-system"),
+];
+
+/// In the upper cluster, for a serving certificate that it signs. An operator may keep them back: then the certificate is
+/// from files, or self-signed.
+pub const UPPER_CERTIFICATE: &[Permission<'static>] = &[
+    Permission::of("create", CERTIFICATES, "certificatesigningrequests"),
+    Permission::of("get", CERTIFICATES, "certificatesigningrequests"),
 ];
 
 /// In the lower cluster.

@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use tensile_runtime::clients::Permission;
 use tensile_testkit::shipped::{self, Right, rights, yaml};
 use virtual_node::args::Args;
-use virtual_node::permissions::{LOWER, LOWER_KUBELETS, LOWER_METRICS, LOWER_STREAMS, UPPER};
+use virtual_node::permissions::{LOWER, LOWER_KUBELETS, LOWER_METRICS, LOWER_STREAMS, UPPER, UPPER_CERTIFICATE};
 
 #[test]
 fn the_reference_of_the_flags_is_up_to_date() {
@@ -28,7 +28,7 @@ fn needed<'a>(permissions: impl IntoIterator<Item = &'a Permission<'a>>) -> BTre
 fn the_chart_gives_above_what_the_service_needs_and_no_more() {
     let mut given = rights(&yaml("charts/virtual-node/files/upper-rules.yaml")[0], None);
     given.extend(rights(&yaml("charts/virtual-node/files/upper-lease-rules.yaml")[0], Some("kube-node-lease")));
-    assert_eq!(given, needed(UPPER));
+    assert_eq!(given, needed(UPPER.iter().chain(UPPER_CERTIFICATE)));
 }
 
 #[test]

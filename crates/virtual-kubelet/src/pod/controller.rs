@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     PodFeed, PodId, PodProvider,
-    events::Events,
     execute::Executor,
     metrics::Metrics,
     pairs::Pairs,
@@ -18,6 +17,7 @@ use super::{
 };
 use crate::{
     back_off::{back_off, chance},
+    events::Events,
     watched::{Seen, Selection, Watched, follow},
 };
 

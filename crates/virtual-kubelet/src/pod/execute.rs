@@ -9,9 +9,7 @@ use kube::{
 use serde_json::{Map, Value};
 
 use super::{
-    Grace, PodError, PodId, PodObject, PodProvider, Refused,
-    events::Events,
-    failure,
+    Grace, PodError, PodId, PodObject, PodProvider, Refused, failure,
     lost::lost,
     metrics::Metrics,
     pairs::{Pairs, Step},
@@ -19,7 +17,7 @@ use super::{
     status,
     upper::{UpperPod, digest},
 };
-use crate::{time, watched::Watched};
+use crate::{events::Events, time, watched::Watched};
 
 /// Performs steps.
 pub(crate) struct Executor<P> {

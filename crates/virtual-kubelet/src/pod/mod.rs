@@ -4,7 +4,6 @@
 //! worker at a time takes it, asks the pure `plan` what is to be done, and `execute`s that. Events only say "look again".
 
 mod controller;
-mod events;
 mod execute;
 mod failure;
 mod feed;

@@ -6,6 +6,7 @@
 pub mod authentication;
 pub mod authorization;
 mod body;
+pub mod certificate;
 mod expiring;
 mod handle;
 mod io;

@@ -40,7 +40,8 @@ fn the_defaults_are_those_of_tensile_kube() {
     assert!(!settings.allow_host_namespaces && !settings.refuse_host_path && !settings.keep_runtime_class);
     assert_eq!(settings.metrics, Some(ListenAddr::AllOn(10255)));
     let stats = StatsSettings { source: tensile_core::stats::Wanted::Auto, store: None };
-    assert_eq!(settings.kubelet, KubeletApi { port: 10250, certificate: None, client_ca: None, stats });
+    let certificate = CertificateSource::Requested { required: false };
+    assert_eq!(settings.kubelet, KubeletApi { port: 10250, certificate, client_ca: None, stats });
     assert_eq!(settings.node.port, Some(10250));
 }
 
@@ -97,7 +98,10 @@ fn the_environment_of_tensile_kube_is_understood() {
         settings.kubelet,
         KubeletApi {
             port: 10450,
-            certificate: Some(CertificateFiles { cert: "/cert.pem".into(), key: "/key.pem".into() }),
+            certificate: CertificateSource::Files(CertificateFiles {
+                cert: "/cert.pem".into(),
+                key: "/key.pem".into()
+            }),
             client_ca: Some("/ca.pem".into()),
             stats: StatsSettings::default(),
         }
@@ -225,4 +229,29 @@ fn a_store_that_cannot_be_asked_is_refused_without_repeating_what_may_be_a_passw
         let refusal = refused(&["--prometheus-url", url], &[]);
         assert!(refusal.contains("--prometheus-url") && !refusal.contains("secret"), "{refusal}");
     }
+}
+
+#[test]
+fn the_certificate_comes_from_files_else_from_a_request_unless_another_is_chosen() {
+    let files = ["--tls-cert-file=/c", "--tls-private-key-file=/k"];
+    let choice = |choice: &str| format!("--kubelet-serving-certificate={choice}");
+    let of = |chosen: &str| resolved(&[&choice(chosen)], &[]).kubelet.certificate;
+    assert_eq!(of("auto"), CertificateSource::Requested { required: false });
+    assert_eq!(of("csr"), CertificateSource::Requested { required: true });
+    assert_eq!(of("self-signed"), CertificateSource::SelfSigned);
+    for chosen in ["auto", "files"] {
+        let given = resolved(&[files[0], files[1], &choice(chosen)], &[]).kubelet.certificate;
+        assert_eq!(
+            given,
+            CertificateSource::Files(CertificateFiles { cert: "/c".into(), key: "/k".into() }),
+            "{chosen}"
+        );
+    }
+    for chosen in ["csr", "self-signed"] {
+        let told = format!("--kubelet-serving-certificate={chosen} and --tls-cert-file is set");
+        assert_eq!(refused(&[files[0], files[1], &choice(chosen)], &[]), told);
+    }
+    let told = "--kubelet-serving-certificate=files and --tls-cert-file is not set";
+    assert_eq!(refused(&[&choice("files")], &[]), told);
+    assert!(Args::try_parse_from(["virtual-node", &choice("other")]).is_err());
 }

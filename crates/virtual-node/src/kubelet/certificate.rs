@@ -1,21 +1,23 @@
-//! The certificate that the kubelet API serves: from files that are followed, or one of its own making.
+//! The certificate that the kubelet API shows: from files that are followed, issued by the upper cluster, or self-signed.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
-use rustls::{
-    crypto::aws_lc_rs,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
-    server::ResolvesServerCert,
-    sign::{CertifiedKey, SingleCertAndKey},
-};
+use kube::Client;
+use prometheus::Registry;
+use rustls::server::ResolvesServerCert;
 use tensile_core::node::NodeSettings;
 use tensile_runtime::{
+    clients::{ProbeError, require},
     shutdown::Tasks,
     tls::{self, RELOAD_EVERY},
 };
+use tokio::sync::watch;
+use virtual_kubelet::server::certificate::{self, Addresses, CertificateController, ServingCertificate};
 
-use crate::config::CertificateFiles;
+use crate::{
+    config::{CertificateFiles, CertificateSource},
+    permissions,
+};
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -23,79 +25,77 @@ pub enum CertificateError {
     /// The files do not hold one.
     #[error(transparent)]
     Files(#[from] tls::FileError),
-    /// None could be made for the node's addresses.
-    #[error("cannot make a certificate for node {node}: {reason}")]
+    /// None could be made for the node's name and addresses.
+    #[error("node {node}: {reason}")]
     Made {
         /// The node.
         node: String,
-        /// What is wrong with its name or its addresses.
-        reason: String,
+        /// What is wrong.
+        reason: certificate::CertificateError,
     },
+    /// It has to come from the upper cluster, and cannot be asked for.
+    #[error("--kubelet-serving-certificate=csr: {0}")]
+    Forbidden(ProbeError),
+    /// Its metrics are there already.
+    #[error("cannot register metrics of the serving certificate: {0}")]
+    Metrics(#[from] prometheus::Error),
 }
 
-/// The certificate of `files`, which is followed by a task; without files, a self-signed one for the node's addresses.
-pub(super) fn resolver(
-    files: Option<&CertificateFiles>,
+/// The certificate of `source`, and the tasks that keep it.
+pub(super) async fn resolver(
+    source: &CertificateSource,
     node: &NodeSettings,
+    upper: &Client,
+    registry: &Registry,
     tasks: &mut Tasks,
 ) -> Result<Arc<dyn ResolvesServerCert>, CertificateError> {
-    let Some(files) = files else {
-        tracing::info!(
-            node = node.name,
-            "the kubelet API serves a self-signed certificate, which an API server with \
-             --kubelet-certificate-authority refuses; --tls-cert-file gives it another"
-        );
-        let made = |reason: String| CertificateError::Made { node: node.name.clone(), reason };
-        return Ok(Arc::new(SingleCertAndKey::from(self_signed(node).map_err(made)?)));
+    if let CertificateSource::Files(files) = source {
+        return Ok(followed(files, tasks)?);
+    }
+    let addresses: Addresses = node.addresses.iter().map(|address| address.address.clone()).collect();
+    let made = ServingCertificate::self_signed(&node.name, &addresses);
+    let made = made.map_err(|reason| CertificateError::Made { node: node.name.clone(), reason })?;
+    let missing = match source {
+        CertificateSource::Requested { required } => match require(upper, permissions::UPPER_CERTIFICATE).await {
+            Err(error @ ProbeError::Forbidden { .. }) if *required => return Err(CertificateError::Forbidden(error)),
+            Err(error @ ProbeError::Forbidden { .. }) => Some(error.to_string()),
+            // An upper cluster that is away is asked again, by whoever asks for the certificate.
+            Ok(()) | Err(_) => None,
+        },
+        _ => Some("--kubelet-serving-certificate=self-signed".to_owned()),
     };
+    if let Some(reason) = missing {
+        tracing::warn!(
+            node = node.name,
+            reason,
+            "the kubelet API shows a self-signed certificate, which an API server with \
+             --kubelet-certificate-authority refuses"
+        );
+        return Ok(made);
+    }
+    if addresses.is_empty() {
+        tracing::warn!(
+            node = node.name,
+            "the node has no address, so no certificate is asked for; --node-ip gives it one"
+        );
+    }
+    // They are settings: they stay what they are.
+    let (_, addresses) = watch::channel(addresses);
+    let controller = CertificateController::new(upper.clone(), made.clone(), &node.name, addresses, registry)?;
+    let stop = tasks.stop();
+    tasks.spawn("serving certificate", async move {
+        controller.run(stop).await;
+        Ok::<_, Infallible>(())
+    });
+    Ok(made)
+}
+
+fn followed(files: &CertificateFiles, tasks: &mut Tasks) -> Result<Arc<tls::ServedCertificate>, tls::FileError> {
     let files = tls::CertificateFiles::load(&files.cert, &files.key)?;
     let (certificate, stop) = (files.served(), tasks.stop());
     tasks.spawn("kubelet certificate", async move {
         files.follow(RELOAD_EVERY, stop).await;
-        Ok::<_, std::convert::Infallible>(())
+        Ok::<_, Infallible>(())
     });
     Ok(certificate)
-}
-
-/// A certificate that nobody else signed. A new one with each start: no key is ever written.
-fn self_signed(node: &NodeSettings) -> Result<CertifiedKey, String> {
-    let known_as = node.addresses.iter().map(|address| address.address.clone()).chain([node.name.clone()]);
-    let signed = || {
-        let mut params = CertificateParams::new(known_as.collect::<Vec<_>>())?;
-        params.distinguished_name.push(DnType::CommonName, format!("{}@self-signed", node.name));
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate()?;
-        Ok((params.self_signed(&key)?, key))
-    };
-    let (certificate, key) = signed().map_err(|error: rcgen::Error| error.to_string())?;
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    CertifiedKey::from_der(vec![certificate.der().clone()], key, &aws_lc_rs::default_provider())
-        .map_err(|error| error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use tensile_core::node::Address;
-
-    use super::*;
-
-    fn node(address: &str) -> NodeSettings {
-        let address = Address { kind: "InternalIP".to_owned(), address: address.to_owned() };
-        NodeSettings { name: "edge-1".to_owned(), addresses: vec![address], ..NodeSettings::default() }
-    }
-
-    #[test]
-    fn a_certificate_of_its_own_making_is_for_the_nodes_name_and_addresses() {
-        let certified = self_signed(&node("192.0.2.7")).unwrap();
-        let der = certified.cert[0].as_ref();
-        let holds = |bytes: &[u8]| der.windows(bytes.len()).any(|window| window == bytes);
-        assert!(holds(&[0x87, 4, 192, 0, 2, 7]), "the address, as an IP address of the subject");
-        assert!(holds(b"\x82\x06edge-1"), "the name, as a DNS name of the subject");
-    }
-
-    #[test]
-    fn an_address_that_no_certificate_can_name_is_an_error() {
-        assert!(self_signed(&node("nö-ip")).is_err());
-    }
 }

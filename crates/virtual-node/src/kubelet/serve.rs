@@ -59,7 +59,7 @@ pub async fn start(
     registry: &Registry,
     tasks: &mut Tasks,
 ) -> Result<u16, ServeError> {
-    let certificate = certificate::resolver(api.certificate.as_ref(), node, tasks)?;
+    let certificate = certificate::resolver(&api.certificate, node, &upper, registry, tasks).await?;
     let tls = Arc::new(server_config(certificate)?);
     let source = api.client_ca.clone().map_or_else(|| Source::Upper(upper.clone()), Source::File);
     let (followed, client_ca) = Followed::load(source).await?;

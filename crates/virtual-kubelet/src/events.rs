@@ -1,4 +1,5 @@
-//! Warnings on upper pods, for `kubectl describe`. Repetitions are counted by the recorder, not written anew.
+//! Events on upper pods and on the node, for `kubectl describe`. Repetitions are counted by the recorder, not written
+//! anew.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -6,7 +7,7 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 
-use super::{PodId, Refused};
+use crate::pod::{PodId, Refused};
 
 /// Records events in the name of one node.
 pub(crate) struct Events {
@@ -21,13 +22,6 @@ impl Events {
 
     /// A warning on the pod. That it cannot be written is no reason to stop: the condition tells the same.
     pub(crate) async fn warn(&self, id: &PodId, refused: &Refused) {
-        let event = Event {
-            type_: EventType::Warning,
-            reason: refused.reason.to_owned(),
-            note: Some(shorten(&refused.message)),
-            action: "Run".to_owned(),
-            secondary: None,
-        };
         let pod = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -36,8 +30,31 @@ impl Events {
             uid: Some(id.uid.to_string()),
             ..ObjectReference::default()
         };
-        if let Err(error) = self.recorder.publish(&event, &pod).await {
-            tracing::warn!(pod = %id, %error, "event not recorded");
+        self.record(&pod, EventType::Warning, refused.reason, "Run", &refused.message).await;
+    }
+
+    /// An event on the node of this name. Its UID is the name, as in a kubelet's own events.
+    pub(crate) async fn on_node(&self, node: &str, kind: EventType, reason: &str, action: &str, message: &str) {
+        let node = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(node.to_owned()),
+            uid: Some(node.to_owned()),
+            ..ObjectReference::default()
+        };
+        self.record(&node, kind, reason, action, message).await;
+    }
+
+    async fn record(&self, about: &ObjectReference, kind: EventType, reason: &str, action: &str, message: &str) {
+        let event = Event {
+            type_: kind,
+            reason: reason.to_owned(),
+            note: Some(shorten(message)),
+            action: action.to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, about).await {
+            tracing::warn!(namespace = about.namespace, name = about.name, %error, "event not recorded");
         }
     }
 }
