@@ -96,8 +96,8 @@ impl Scene {
 }
 
 #[test]
-fn the_api_server_refuses_the_node_until_its_certificate_is_approved_and_rotation_fails_no_request() -> anyhow::Result<()>
-{
+fn the_api_server_refuses_the_node_until_its_certificate_is_approved_and_rotation_fails_no_request()
+-> anyhow::Result<()> {
     e2e::run(async {
         let scene = scene().await?;
         let link = scene.link("asks").await?;

@@ -1,7 +1,8 @@
 //! The kubelet's own API: HTTPS, authentication, authorization, and the way to a container's streams.
 //!
 //! What is asked ([`request`], [`options`]) and who may ask it ([`authorization`]) are pure; [`KubeletServer`] performs. Where a
-//! container's output comes from is the provider's: [`ContainerIo`]; so is what it uses: [`StatsProvider`].
+//! container's output comes from is the provider's: [`ContainerIo`], or [`websocket::ContainerStreams`] for a backend that
+//! gives plain bytes; so is what it uses: [`StatsProvider`].
 
 pub mod authentication;
 pub mod authorization;
@@ -15,6 +16,7 @@ pub mod request;
 mod serve;
 mod stats;
 mod tls;
+pub mod websocket;
 
 pub use authentication::{ClientCa, ClientCaError, Identity};
 pub use io::{ByteStream, ContainerIo, Duplex, IoError, UpgradeRequest, UpgradeTarget, Upgraded};

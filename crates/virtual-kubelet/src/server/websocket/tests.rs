@@ -1,0 +1,5 @@
+//! Sessions, from the handshake to the farewell, with a WebSocket client at the other end.
+
+mod processes;
+mod scene;
+mod sessions;
