@@ -95,7 +95,8 @@ const PATHS: &[(&str, &str, u16, u16)] = &[
     ("POST", "/exec/default/absent/main?output=1&command=id", 403, 404),
     ("GET", "/attach/default/absent/main?output=1", 403, 404),
     ("POST", "/portForward/default/absent", 403, 404),
-    ("POST", "/run/default/absent/main?cmd=id", 403, 501),
+    ("POST", "/run/default/absent/main?cmd=id", 403, 404),
+    ("POST", "/checkpoint/default/absent/main", 403, 501),
     ("POST", "/pods", 403, 405),
     ("GET", "/nothing", 404, 404),
 ];

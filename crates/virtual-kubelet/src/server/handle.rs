@@ -102,7 +102,8 @@ impl<P: ContainerIo, S: StatsProvider> Handler<P, S> {
                 let brief = options::only_cpu_and_memory(request.uri().query().unwrap_or_default());
                 Ok(answer(StatusCode::OK, JSON, full(self.stats.summary(brief).await?)))
             }
-            Endpoint::Run(_) => Err(IoError::Unsupported("run").into()),
+            Endpoint::Run(at) => self.run(&at, request.uri().query().unwrap_or_default()).await,
+            Endpoint::Checkpoint(_) => Err(IoError::Unsupported("checkpoints").into()),
             Endpoint::Logs(at) => self.logs(&at, request.uri().query().unwrap_or_default()).await,
             Endpoint::Exec(ContainerPath { pod, container }) => {
                 let query = request.uri().query().unwrap_or_default();
@@ -144,6 +145,13 @@ impl<P: ContainerIo, S: StatsProvider> Handler<P, S> {
         let pod = self.find(&at.pod)?;
         let bytes = self.provider.logs(&pod, &at.container, &options).await?;
         Ok(answer(StatusCode::OK, super::body::TEXT, streamed(bytes)))
+    }
+
+    /// What the command wrote, whatever that is; a kubelet calls it JSON too.
+    async fn run(&self, at: &ContainerPath, query: &str) -> Result<Response<Body>, Failure> {
+        let command = options::run(query)?;
+        let pod = self.find(&at.pod)?;
+        Ok(answer(StatusCode::OK, JSON, full(self.provider.run(&pod, &at.container, &command).await?)))
     }
 
     async fn upgrade<B>(

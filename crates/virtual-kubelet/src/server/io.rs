@@ -16,7 +16,7 @@ pub type ByteStream = BoxStream<'static, Result<Bytes, Box<dyn Error + Send + Sy
 /// The output and the streams of containers.
 ///
 /// The server has authenticated and authorized the caller, found the pod among those of this node and compared the UID.
-/// Whether the container exists is for the provider to say. Both methods may run for hours; a caller that went away drops
+/// Whether the container exists is for the provider to say. They may run for hours; a caller that went away drops
 /// the future, or what it returned, and everything it holds has to end with it.
 pub trait ContainerIo: Send + Sync + 'static {
     /// The output of a container, with every option applied. Nothing should be held back: the client sees each chunk
@@ -29,6 +29,17 @@ pub trait ContainerIo: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ByteStream, IoError>> + Send {
         let _ = (pod, container, options);
         async { Err(IoError::Unsupported("logs")) }
+    }
+
+    /// Runs a command to its end and gives what it wrote, as a whole.
+    fn run(
+        &self,
+        pod: &PodId,
+        container: &str,
+        command: &[String],
+    ) -> impl Future<Output = Result<Bytes, IoError>> + Send {
+        let _ = (pod, container, command);
+        async { Err(IoError::Unsupported("run")) }
     }
 
     /// Opens exec, attach or port-forward at a backend that speaks the same protocols: the request's upgrade is made there

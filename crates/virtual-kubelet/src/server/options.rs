@@ -202,6 +202,17 @@ pub fn command(query: &str) -> Vec<String> {
     Query::read(query).all("command").map(str::to_owned).collect()
 }
 
+/// The command of a run, which has no quotes: its words are what is between spaces.
+///
+/// # Errors
+/// When there is none.
+pub fn run(query: &str) -> Result<Vec<String>, QueryError> {
+    match Query::read(query).first("cmd") {
+        None | Some("") => Err(QueryError::Undecodable("you must specify a cmd".to_owned())),
+        Some(command) => Ok(command.split(' ').map(str::to_owned).collect()),
+    }
+}
+
 /// The ports of a port-forward; only an old WebSocket protocol names them here.
 ///
 /// # Errors

@@ -53,6 +53,8 @@ pub enum Endpoint {
     Attach(ContainerPath),
     /// `/run/{namespace}/{pod}[/{uid}]/{container}`
     Run(ContainerPath),
+    /// `/checkpoint/{namespace}/{pod}/{container}`
+    Checkpoint(ContainerPath),
     /// `/portForward/{namespace}/{pod}[/{uid}]`
     PortForward(PodPath),
     /// `/stats/summary`
@@ -84,7 +86,7 @@ pub fn route(method: &Method, path: &str) -> Result<Endpoint, RouteError> {
         Endpoint::Exec(_) | Endpoint::Attach(_) | Endpoint::PortForward(_) => {
             (&[Method::GET, Method::POST], "GET, POST")
         }
-        Endpoint::Run(_) => (&[Method::POST], "POST"),
+        Endpoint::Run(_) | Endpoint::Checkpoint(_) => (&[Method::POST], "POST"),
         _ => (&[Method::GET], "GET"),
     };
     if allowed.contains(method) { Ok(endpoint) } else { Err(RouteError::NotAllowed(header)) }
@@ -104,6 +106,10 @@ fn endpoint(path: &str) -> Option<Endpoint> {
         ["exec", rest @ ..] => Endpoint::Exec(container(rest)?),
         ["attach", rest @ ..] => Endpoint::Attach(container(rest)?),
         ["run", rest @ ..] => Endpoint::Run(container(rest)?),
+        ["checkpoint", namespace, name, container] => Endpoint::Checkpoint(ContainerPath {
+            pod: pod(namespace, name, None)?,
+            container: valid(container, is_label)?,
+        }),
         ["portForward", namespace, name] => Endpoint::PortForward(pod(namespace, name, None)?),
         ["portForward", namespace, name, uid] => Endpoint::PortForward(pod(namespace, name, Some(uid))?),
         ["stats", "summary"] => Endpoint::StatsSummary,

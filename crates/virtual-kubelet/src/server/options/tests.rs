@@ -139,3 +139,12 @@ fn a_summary_is_brief_only_when_the_query_says_so_once() {
         assert_eq!(only_cpu_and_memory(query), brief, "{query}");
     }
 }
+
+#[test]
+fn a_command_of_a_run_is_split_at_its_spaces() {
+    assert_eq!(run("cmd=ls%20-l"), Ok(vec!["ls".to_owned(), "-l".to_owned()]));
+    assert_eq!(run("cmd=id&cmd=other"), Ok(vec!["id".to_owned()]));
+    for nothing in ["", "cmd", "cmd=", "command=id"] {
+        assert_eq!(run(nothing), Err(QueryError::Undecodable("you must specify a cmd".to_owned())), "{nothing}");
+    }
+}

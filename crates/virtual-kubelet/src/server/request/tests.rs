@@ -25,6 +25,7 @@ fn every_path_of_the_kubelet_is_found() {
         (post("/attach/ns/web-0.a/main"), Endpoint::Attach(named(None))),
         (get("/attach/ns/web-0.a/u/main"), Endpoint::Attach(named(Some("u")))),
         (post("/run/ns/web-0.a/main"), Endpoint::Run(named(None))),
+        (post("/checkpoint/ns/web-0.a/main"), Endpoint::Checkpoint(named(None))),
         (get("/portForward/ns/web-0.a"), Endpoint::PortForward(named(None).pod)),
         (post("/portForward/ns/web-0.a/u"), Endpoint::PortForward(named(Some("u")).pod)),
         (get("/stats/summary"), Endpoint::StatsSummary),
@@ -49,6 +50,7 @@ fn other_methods_are_told_what_is_allowed() {
         (Method::PUT, "/exec/n/p/c", "GET, POST"),
         (Method::PATCH, "/portForward/n/p", "GET, POST"),
         (Method::GET, "/run/n/p/c", "POST"),
+        (Method::GET, "/checkpoint/n/p/c", "POST"),
     ] {
         assert_eq!(route(&method, path), Err(RouteError::NotAllowed(allow)), "{method} {path}");
     }

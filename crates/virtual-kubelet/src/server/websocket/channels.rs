@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The channels of exec and attach.
 pub(super) const STDIN: u8 = 0;
@@ -92,27 +92,18 @@ pub(super) fn message(channel: u8, content: &[u8]) -> Bytes {
 pub(super) fn ended(exit: Result<i32, impl Display>) -> Bytes {
     let status = match exit {
         Ok(0) => json!({"metadata": {}, "status": "Success"}),
-        Ok(code) => failure(
-            format!("command terminated with non-zero exit code: exit code {code}"),
-            "NonZeroExitCode",
-            json!({"causes": [{"reason": "ExitCode", "message": code.to_string()}]}),
-        ),
-        Err(error) => {
-            let message = error.to_string();
-            let mut status = failure(
-                format!("Internal error occurred: {message}"),
-                "InternalError",
-                json!({"causes": [{"message": message}]}),
-            );
-            status["code"] = 500.into();
-            status
-        }
+        Ok(code) => json!({
+            "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
+            "message": format!("command terminated with non-zero exit code: exit code {code}"),
+            "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
+        }),
+        Err(error) => json!({
+            "metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500,
+            "message": format!("Internal error occurred: {error}"),
+            "details": {"causes": [{"message": error.to_string()}]},
+        }),
     };
     message(ERROR, status.to_string().as_bytes())
-}
-
-fn failure(message: String, reason: &str, details: Value) -> Value {
-    json!({"metadata": {}, "status": "Failure", "message": message, "reason": reason, "details": details})
 }
 
 #[cfg(test)]

@@ -10,10 +10,12 @@ mod channels;
 mod exec;
 mod forward;
 mod handshake;
+mod run;
 mod session;
 
 use std::{error::Error, sync::Arc};
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
@@ -113,14 +115,14 @@ fn stdio(streams: Streams) -> (Stdio, Ends) {
     let (stdout, from_stdout) = pipe(streams.stdout);
     let (stderr, from_stderr) = pipe(streams.stderr);
     let (to_size, size) = watch::channel(None);
-    let stdio = Stdio {
+    let given = Stdio {
         stdin: stdin.map(|end| Box::new(end) as Box<_>),
         stdout: stdout.map(|end| Box::new(end) as Box<_>),
         stderr: stderr.map(|end| Box::new(end) as Box<_>),
         tty: streams.tty,
         size,
     };
-    (stdio, Ends { stdin: to_stdin, stdout: from_stdout, stderr: from_stderr, size: to_size })
+    (given, Ends { stdin: to_stdin, stdout: from_stdout, stderr: from_stderr, size: to_size })
 }
 
 /// Speaks WebSocket for a provider.
@@ -136,6 +138,12 @@ impl<P> OverWebSocket<P> {
 impl<P: ContainerStreams> ContainerIo for OverWebSocket<P> {
     async fn logs(&self, pod: &PodId, container: &str, options: &LogOptions) -> Result<ByteStream, IoError> {
         self.0.logs(pod, container, options).await
+    }
+
+    async fn run(&self, pod: &PodId, container: &str, command: &[String]) -> Result<Bytes, IoError> {
+        let (stdio, ends) = stdio(Streams { stdin: false, stdout: true, stderr: true, tty: false });
+        let process = self.0.exec(pod, container, command, stdio).await?;
+        run::collect(ends, process).await
     }
 
     /// The session ends with the returned stream: a task of its own, because a client reads and writes when it likes.

@@ -79,10 +79,9 @@ async fn receive(incoming: &mut (impl Stream<Item = Result<Message, Error>> + Un
             Ok(Message::Text(message)) => inbox.take(message.into()).await,
             // Pings are answered by the library.
             Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
-            Ok(Message::Close(_)) => return None,
             Err(Error::Capacity(_)) => return Some((CloseCode::Size, "the message is too long")),
             Err(Error::Protocol(_) | Error::Utf8(_)) => return Some((CloseCode::Protocol, "this is not WebSocket")),
-            Err(_) => return None,
+            Ok(Message::Close(_)) | Err(_) => return None,
         }
     }
     None

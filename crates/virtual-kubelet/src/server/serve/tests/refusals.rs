@@ -23,7 +23,11 @@ const PATHS: &[(&str, &str, u16, u16)] = &[
     ("POST", "/exec/ns/web/main?output=1&command=id", 400, 403),
     ("GET", "/attach/ns/web/main?output=1", 400, 403),
     ("GET", "/portForward/ns/web", 400, 403),
-    ("POST", "/run/ns/web/main?cmd=id", 501, 403),
+    ("POST", "/run/ns/web/main", 400, 403),
+    ("POST", "/run/ns/absent/main?cmd=id", 404, 403),
+    ("GET", "/run/ns/web/main?cmd=id", 405, 403),
+    ("POST", "/checkpoint/ns/web/main", 501, 403),
+    ("GET", "/checkpoint/ns/web/main", 405, 405),
     ("DELETE", "/pods", 405, 403),
     ("GET", "/nothing", 404, 404),
 ];

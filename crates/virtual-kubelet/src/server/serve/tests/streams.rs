@@ -56,6 +56,14 @@ async fn what_a_log_cannot_be_asked_is_told_as_the_kubelet_does() {
     assert_eq!(words, r#"pod "absent" does not exist"#);
 }
 
+#[tokio::test]
+async fn a_command_that_is_run_is_answered_with_what_it_wrote() {
+    let scene = Scene::start().await;
+    let (status, body) = scene.full("POST", "/run/ns/web/uid-1/main?cmd=ls%20-l+%20/").await;
+    assert_eq!((status, body.as_str()), (200, "what it wrote"));
+    assert_eq!(scene.backend.asked.lock().unwrap()[0], r#"run ns/web (uid-1) main ["ls", "-l", "", "/"]"#);
+}
+
 /// The far end of the next stream.
 fn far(scene: &Scene) -> DuplexStream {
     let (near, far) = tokio::io::duplex(1024);

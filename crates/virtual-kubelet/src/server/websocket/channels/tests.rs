@@ -1,6 +1,7 @@
 //! Messages as tables, and any bytes at all.
 
 use proptest::prelude::*;
+use serde_json::Value;
 
 use super::*;
 

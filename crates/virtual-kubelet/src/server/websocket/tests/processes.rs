@@ -1,7 +1,7 @@
 //! What goes through when both ends behave.
 
 use super::{
-    super::TerminalSize,
+    super::{ContainerIo, OverWebSocket, PodId, TerminalSize},
     scene::{Backend, connect, exec, hear, rest, say},
 };
 
@@ -67,6 +67,23 @@ async fn the_size_of_the_terminal_goes_to_the_process() {
     say(&mut client, b"\x04{\"Width\":132,\"Height\":43}\n").await;
     assert_eq!(rest(&mut client).await.0[1].1, SUCCESS);
     assert_eq!(*backend.size.lock().unwrap(), Some(TerminalSize { width: 132, height: 43 }));
+}
+
+#[tokio::test]
+async fn a_process_without_a_session_gives_its_output_or_the_reason_why_not() {
+    let (provider, pod) = (OverWebSocket::new(std::sync::Arc::new(Backend::default())), PodId::new("ns", "web", "uid"));
+    let run = async |container: &str, words: &[&str]| {
+        let words: Vec<String> = words.iter().copied().map(str::to_owned).collect();
+        let ran = provider.run(&pod, container, &words).await;
+        ran.map_err(|error| (error.status().as_u16(), error.to_string()))
+    };
+    let output = run("main", &["exit", "0"]).await.unwrap();
+    assert!(matches!(&output[..], b"out\nerr\n" | b"err\nout\n"), "{output:?}");
+    let failed = |words: &str| Err((500, words.to_owned()));
+    assert_eq!(run("main", &["exit", "3"]).await, failed("command terminated with exit code 3"));
+    assert_eq!(run("main", &["nonsense"]).await, failed("no such command"));
+    assert_eq!(run("main", &["yes"]).await, failed("the output is longer than 1 MiB"));
+    assert_eq!(run("absent", &["exit", "0"]).await.unwrap_err().0, 404);
 }
 
 #[tokio::test]

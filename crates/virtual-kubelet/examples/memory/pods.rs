@@ -1,29 +1,29 @@
-//! A provider whose pods are entries in a map: the starting point for authors of other providers.
+//! The pods and the node: entries in a map.
 //!
-//! ```text
-//! KUBECONFIG=upper.kubeconfig cargo run -p virtual-kubelet --example memory -- my-node
-//! ```
-//!
-//! The node registers, takes any pod bound to it, shows it Running at once, finishes it when it has the annotation
-//! `example/finish` (`Succeeded` or `Failed`), and lets it go a moment after it was told to end. A provider for a real
-//! backend replaces [`Memory::start`] and the like by calls to that backend, and the map by what the backend says.
+//! A pod is taken at once and shown Running, finishes when it has the annotation `example/finish` (`Succeeded` or
+//! `Failed`), and is let go a moment after it was told to end. A provider for a real backend replaces [`Memory::start`] and
+//! the like by calls to that backend, and the map by what the backend says.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use virtual_kubelet::{
-    node::{NodeController, NodeControllerConfig, NodeProvider},
-    pod::{Grace, PodController, PodControllerConfig, PodError, PodFeed, PodId, PodObject, PodProvider, ProviderPod},
+    node::NodeProvider,
+    pod::{Grace, PodError, PodFeed, PodId, PodObject, PodProvider, ProviderPod},
+    server::websocket::WEBSOCKET_FEATURE,
 };
 
 /// The backend.
-struct Memory {
-    node: String,
+pub(crate) struct Memory {
+    pub(crate) node: String,
+    /// Where its kubelet API is.
+    pub(crate) address: String,
+    port: u16,
     pods: Mutex<HashMap<PodId, ProviderPod>>,
     /// Who listens to changes, once somebody does.
     changes: mpsc::UnboundedSender<Change>,
@@ -36,12 +36,13 @@ enum Change {
 }
 
 impl Memory {
-    fn new(node: &str) -> Self {
+    pub(crate) fn new(node: &str, address: &str, port: u16) -> Self {
         let (changes, listener) = mpsc::unbounded_channel();
-        Self { node: node.to_owned(), pods: Mutex::default(), changes, listener: Mutex::new(Some(listener)) }
+        let (node, address) = (node.to_owned(), address.to_owned());
+        Self { node, address, port, pods: Mutex::default(), changes, listener: Mutex::new(Some(listener)) }
     }
 
-    fn pods(&self) -> std::sync::MutexGuard<'_, HashMap<PodId, ProviderPod>> {
+    pub(crate) fn pods(&self) -> std::sync::MutexGuard<'_, HashMap<PodId, ProviderPod>> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,6 +141,9 @@ impl NodeProvider for Memory {
             "spec": {"taints": [{"key": "virtual-kubelet.io/provider", "value": "memory", "effect": "NoSchedule"}]},
             "status": {"capacity": resources, "allocatable": resources,
                 "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "memory is patient"}],
+                "addresses": [{"type": "InternalIP", "address": self.address}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
+                "declaredFeatures": [WEBSOCKET_FEATURE],
                 "nodeInfo": {"kubeletVersion": "v1.36.0-memory"}},
         })
     }
@@ -147,27 +151,4 @@ impl NodeProvider for Memory {
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }
-}
-
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let node = std::env::args().nth(1).unwrap_or_else(|| "memory".to_owned());
-    let client = kube::Client::try_default().await?;
-    let provider = Arc::new(Memory::new(&node));
-    let token = CancellationToken::new();
-    let config = PodControllerConfig { node: node.clone(), workers: 8 };
-    let pods = PodController::new(client.clone(), provider.clone(), &config, &prometheus::Registry::new())?;
-    let nodes = NodeController::new(client, provider, NodeControllerConfig::new(&node));
-    let stop = {
-        let token = token.clone();
-        async move {
-            let stopped = tokio::signal::ctrl_c().await;
-            token.cancel();
-            stopped
-        }
-    };
-    let ((), node, stopped) = tokio::join!(pods.run(token.clone()), nodes.run(token), stop);
-    stopped?;
-    Ok(node?)
 }
