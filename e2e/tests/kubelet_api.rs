@@ -97,7 +97,17 @@ const PATHS: &[(&str, &str, u16, u16)] = &[
     ("POST", "/portForward/default/absent", 403, 404),
     ("POST", "/run/default/absent/main?cmd=id", 403, 404),
     ("POST", "/checkpoint/default/absent/main", 403, 501),
+    ("GET", "/healthz/ping", 200, 200),
+    ("POST", "/attach/default/absent/main?output=1", 403, 404),
+    ("GET", "/portForward/default/absent?port=80", 403, 404),
+    ("GET", "/exec/default/absent/some-uid/main?output=1&command=id", 403, 404),
+    ("GET", "/run/default/absent/main?cmd=id", 403, 405),
     ("POST", "/pods", 403, 405),
+    ("DELETE", "/containerLogs/default/absent/main", 403, 405),
+    ("PUT", "/exec/default/absent/main", 403, 405),
+    // Of the kubelet, and not here: known before it is told that there is nothing.
+    ("GET", "/logs/", 403, 404),
+    ("GET", "/debug/pprof/", 404, 404),
     ("GET", "/nothing", 404, 404),
 ];
 
