@@ -1,4 +1,5 @@
-//! The benchmark: pods through one virtual node, against the same pods created directly in both clusters.
+//! The benchmark: pods through one virtual node, against the same pods created directly in both clusters; and streams to
+//! containers, against the same streams made directly in the lower cluster.
 //!
 //! Nothing here is a test: machines differ, so it prints figures beside their targets and always succeeds when it could
 //! measure.
@@ -10,6 +11,7 @@ mod lab;
 mod rate;
 mod restart;
 mod statistics;
+mod streams;
 mod table;
 
 use crate::{binaries, cargo};
@@ -18,6 +20,7 @@ use table::{Row, table};
 
 /// What is measured how often.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Settings {
     /// Pods in a burst.
     #[arg(long, default_value_t = 2_000)]
@@ -34,19 +37,35 @@ pub(crate) struct Settings {
     /// Pods at once for peak memory and restart; 0 leaves these out.
     #[arg(long, default_value_t = 10_000)]
     many: usize,
+    #[command(subcommand)]
+    other: Option<Other>,
+}
+
+/// What else is measured.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Other {
+    /// Measures exec, cp, port-forward and followers of logs instead, on real containers; needs root.
+    Streams(streams::Settings),
 }
 
 pub(crate) async fn run(settings: Settings) -> anyhow::Result<()> {
     if cfg!(debug_assertions) {
         eprintln!("warning: this is a debug build, its figures mean nothing; use `cargo bench-e2e`");
     }
+    match &settings.other {
+        None => pods(&settings).await,
+        Some(Other::Streams(settings)) => streams::run(settings).await,
+    }
+}
+
+async fn pods(settings: &Settings) -> anyhow::Result<()> {
     let newest = &binaries::SUPPORTED[..1];
     tokio::try_join!(cargo::build_services(), binaries::everything(newest))?;
     let largest = settings.many.max(settings.pods);
     eprintln!("starting two clusters with room for {largest} pods each");
     let lab = Lab::start(newest[0], largest).await?;
 
-    let mut rows = bursts(&lab, &settings).await?;
+    let mut rows = bursts(&lab, settings).await?;
     for per_second in &settings.rates {
         rows.extend(rate::measure(&lab, *per_second, settings.seconds).await?.rows());
     }
