@@ -56,14 +56,16 @@ pub const EXCLUSIONS: &str = "tensile.io/exclusions";
 pub const UPPER_CLUSTER: &str = "tensile.io/upper-cluster";
 /// Label on everything made below: the virtual node it was made for (see [`label_value`]).
 pub const VIRTUAL_NODE: &str = "tensile.io/virtual-node";
-/// Annotation on a lower pod: the UID of its upper pod.
+/// Annotation on a lower object: the UID of its upper object.
 pub const UPPER_UID: &str = "tensile.io/upper-uid";
 /// Annotation on a lower object: `namespace/name` of its upper object.
 pub const UPPER_NAME: &str = "tensile.io/upper-name";
-/// Annotation on a lower pod: the revision of the upper pod that was last applied to it.
+/// Annotation on a lower object: the revision of the upper object that was last applied to it.
 pub const APPLIED_REVISION: &str = "tensile.io/applied-revision";
 /// Annotation on a lower pod: hashes of what was last applied to it, by which a change upstairs is told from one below.
 pub const APPLIED: &str = "tensile.io/applied";
+/// Annotation on a lower pod: what the objects it refers to are called upstairs and below, as JSON by kind.
+pub const REFERENCES: &str = "tensile.io/references";
 /// Condition on an upper pod, `False` while the lower cluster refuses it.
 pub const ACCEPTED: &str = "tensile.io/Accepted";
 

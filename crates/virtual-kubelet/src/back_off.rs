@@ -7,13 +7,13 @@ use std::{
 
 /// How long to wait after `failures` in a row: `first`, doubled each time, at most `most`; up to a quarter shorter by
 /// `spread` (0 to 1), so that those who failed together do not come back together.
-pub(crate) fn back_off(first: Duration, most: Duration, failures: u32, spread: f64) -> Duration {
+pub fn back_off(first: Duration, most: Duration, failures: u32, spread: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(31);
     first.saturating_mul(1 << doublings).min(most).mul_f64(1.0 - spread.clamp(0.0, 1.0) / 4.0)
 }
 
 /// A number between 0 and 1, by chance. The seed of a hash map is random enough to keep processes out of step.
-pub(crate) fn chance() -> f64 {
+pub fn chance() -> f64 {
     let random = RandomState::new().hash_one(());
     f64::from(u32::try_from(random >> 32).unwrap_or_default()) / f64::from(u32::MAX)
 }

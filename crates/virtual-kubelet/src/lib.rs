@@ -6,10 +6,11 @@
 //! kubelet's own API ([`server`]) for a provider that implements [`server::ContainerIo`] and,
 //! where it can, [`server::StatsProvider`].
 
-mod back_off;
+pub mod back_off;
 mod events;
 pub mod node;
 pub mod pod;
+pub mod queue;
 pub mod server;
 mod time;
 pub mod watched;

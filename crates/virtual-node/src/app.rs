@@ -30,6 +30,7 @@ use crate::{
     kubelet,
     lower::LowerCluster,
     node::VirtualNode,
+    objects::Objects,
     permissions,
 };
 
@@ -111,7 +112,8 @@ async fn link(
         tracing::warn!(key, "the node lacks the first cluster topology key: pods with pod affinity cannot come here");
     }
     let host_ip = settings.node.addresses.first().map(|address| address.address.clone()).unwrap_or_default();
-    let cluster = Arc::new(LowerCluster::new(lower.clone(), view, host_ip, settings.show_pod_ips));
+    let objects = Objects::new(upper.clone(), lower.clone(), view.clone(), settings.on_conflict);
+    let cluster = Arc::new(LowerCluster::new(lower.clone(), view, host_ip, settings.show_pod_ips, objects));
 
     let config = PodControllerConfig { node: name.clone(), workers: usize::from(settings.workers) };
     let pods = PodController::new(upper.clone(), cluster.clone(), &config, registry)?;

@@ -18,6 +18,8 @@ use tensile_runtime::telemetry::LogArgs;
 
 pub use accepted::TensileKube;
 
+use crate::objects::OnConflict;
+
 /// One lower Kubernetes cluster as one node of the upper cluster.
 ///
 /// Pods bound to the node run in the lower cluster; their status comes back up. Nothing is installed in the lower
@@ -145,6 +147,11 @@ pub struct Args {
           value_parser = boolean, help_heading = PODS)]
     pub keep_runtime_class: Option<bool>,
 
+    /// When the lower cluster has a ConfigMap or Secret of the same name that is not a copy of ours: rename the copy and
+    /// the pod's references to it, or refuse the pod [default: rename]
+    #[arg(long, value_name = "WHAT", value_parser = on_conflict, help_heading = PODS)]
+    pub on_conflict: Option<OnConflict>,
+
     /// Pods that are worked on at the same time [default: 32]
     #[arg(long, value_name = "N", help_heading = PODS)]
     pub pod_sync_workers: Option<u16>,
@@ -262,6 +269,14 @@ fn effect(text: &str) -> Result<TaintEffect, String> {
 
 fn source(text: &str) -> Result<Wanted, String> {
     text.parse().map_err(|error: UnknownSource| error.to_string())
+}
+
+fn on_conflict(text: &str) -> Result<OnConflict, String> {
+    match text {
+        "rename" => Ok(OnConflict::Rename),
+        "refuse" => Ok(OnConflict::Refuse),
+        _ => Err("neither rename nor refuse".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use tensile_runtime::listen::ListenAddr;
 use thiserror::Error;
 
 use crate::args::{Args, CertificateChoice};
+use crate::objects::OnConflict;
 pub use stats::{StatsSettings, StoreSettings};
 
 /// How the program names itself to API servers.
@@ -68,6 +69,8 @@ pub struct Settings {
     pub refuse_host_path: bool,
     /// `runtimeClassName` goes down.
     pub keep_runtime_class: bool,
+    /// What becomes of a copy whose name is taken below.
+    pub on_conflict: OnConflict,
     /// Pods that are worked on at the same time; at least 1.
     pub workers: u16,
     /// Where metrics and probes are served, if at all.
@@ -214,6 +217,7 @@ impl Settings {
             allow_host_namespaces: args.allow_host_namespaces.unwrap_or(false),
             refuse_host_path: args.refuse_host_path.unwrap_or(false),
             keep_runtime_class: args.keep_runtime_class.unwrap_or(false),
+            on_conflict: args.on_conflict.unwrap_or_default(),
             workers: args.pod_sync_workers.unwrap_or(DEFAULT_WORKERS).max(1),
             metrics: args.metrics_addr.map_or(Some(ListenAddr::AllOn(DEFAULT_METRICS_PORT)), |given| given.0),
             drain: args.drain_timeout.unwrap_or(DEFAULT_DRAIN),

@@ -6,5 +6,6 @@ pub mod config;
 pub mod kubelet;
 pub mod lower;
 pub mod node;
+pub mod objects;
 pub mod permissions;
 pub mod stats;

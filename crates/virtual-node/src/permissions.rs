@@ -13,6 +13,9 @@ pub const UPPER: &[Permission<'static>] = &[
     Permission::core("get", "pods"),
     Permission::core("delete", "pods"),
     Permission::core("patch", "pods/status"),
+    Permission::core("get", "configmaps"),
+    Permission::core("list", "configmaps"),
+    Permission::core("watch", "configmaps"),
     Permission::core("create", "nodes"),
     Permission::core("get", "nodes"),
     Permission::core("list", "nodes"),
@@ -47,6 +50,12 @@ pub const LOWER: &[Permission<'static>] = &[
     Permission::core("delete", "pods"),
     Permission::core("patch", "pods/resize"),
     Permission::core("patch", "pods/ephemeralcontainers"),
+    Permission::core("get", "configmaps"),
+    Permission::core("list", "configmaps"),
+    Permission::core("watch", "configmaps"),
+    Permission::core("create", "configmaps"),
+    Permission::core("update", "configmaps"),
+    Permission::core("delete", "configmaps"),
     Permission::core("list", "nodes"),
     Permission::core("watch", "nodes"),
     Permission::core("create", "namespaces"),
@@ -72,3 +81,18 @@ pub const LOWER_METRICS: &[Permission<'static>] = &[Permission::of("list", "metr
 /// `nodes/stats`) do not reach them through an API server. Whoever has this one may read everything there, and over
 /// WebSocket even run commands in containers: an operator gives it knowingly, or not.
 pub const LOWER_KUBELETS: &[Permission<'static>] = &[Permission::core("get", "nodes/proxy")];
+
+/// In the upper cluster, to read the Secrets that pods bring along: in the namespaces whose pods run here, or in all.
+/// Asked for when the first pod of a namespace needs it; without it, those pods say so and wait.
+pub const UPPER_SECRETS: &[Permission<'static>] =
+    &[Permission::core("get", "secrets"), Permission::core("list", "secrets"), Permission::core("watch", "secrets")];
+
+/// In the lower cluster, to keep copies of those Secrets, in the same namespaces.
+pub const LOWER_SECRETS: &[Permission<'static>] = &[
+    Permission::core("get", "secrets"),
+    Permission::core("list", "secrets"),
+    Permission::core("watch", "secrets"),
+    Permission::core("create", "secrets"),
+    Permission::core("update", "secrets"),
+    Permission::core("delete", "secrets"),
+];

@@ -5,10 +5,13 @@
 use std::collections::BTreeSet;
 
 use clap::CommandFactory;
+use serde_json::Value;
 use tensile_runtime::clients::Permission;
 use tensile_testkit::shipped::{self, Right, rights, yaml};
 use virtual_node::args::Args;
-use virtual_node::permissions::{LOWER, LOWER_KUBELETS, LOWER_METRICS, LOWER_STREAMS, UPPER, UPPER_CERTIFICATE};
+use virtual_node::permissions::{
+    LOWER, LOWER_KUBELETS, LOWER_METRICS, LOWER_SECRETS, LOWER_STREAMS, UPPER, UPPER_CERTIFICATE, UPPER_SECRETS,
+};
 
 #[test]
 fn the_reference_of_the_flags_is_up_to_date() {
@@ -29,13 +32,22 @@ fn the_chart_gives_above_what_the_service_needs_and_no_more() {
     let mut given = rights(&yaml("charts/virtual-node/files/upper-rules.yaml")[0], None);
     given.extend(rights(&yaml("charts/virtual-node/files/upper-lease-rules.yaml")[0], Some("kube-node-lease")));
     assert_eq!(given, needed(UPPER.iter().chain(UPPER_CERTIFICATE)));
+    let secrets = rights(&yaml("charts/virtual-node/files/upper-secrets-rules.yaml")[0], None);
+    assert_eq!(secrets, needed(UPPER_SECRETS));
 }
 
 #[test]
 fn the_manifest_for_the_lower_cluster_gives_what_the_service_needs_and_no_more() {
     let objects = yaml("charts/virtual-node/files/lower-rbac.yaml");
-    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
-    assert_eq!(rights(&role["rules"], None), needed(LOWER.iter().chain(LOWER_STREAMS).chain(LOWER_METRICS)));
+    let role = |name: &str| {
+        let named = |object: &&Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name;
+        rights(&objects.iter().find(named).unwrap()["rules"], None)
+    };
+    assert_eq!(role("tensile-virtual-node"), needed(LOWER.iter().chain(LOWER_STREAMS).chain(LOWER_METRICS)));
+    assert_eq!(role("tensile-virtual-node-secrets"), needed(LOWER_SECRETS));
+    let bindings = objects.iter().filter(|object| object["kind"] == "ClusterRoleBinding");
+    let bound: Vec<&Value> = bindings.map(|binding| &binding["roleRef"]["name"]).collect();
+    assert_eq!(bound, ["tensile-virtual-node"], "Secrets of all namespaces are for the operator to give");
 }
 
 #[test]

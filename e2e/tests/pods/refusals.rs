@@ -222,6 +222,7 @@ fn a_right_that_is_taken_away_below_is_told_and_the_pod_runs_when_it_is_back() -
             json!([
                 { "apiGroups": [""], "resources": ["pods"], "verbs": pods },
                 { "apiGroups": [""], "resources": ["pods/resize", "pods/ephemeralcontainers"], "verbs": ["patch"] },
+                { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update", "delete"] },
                 { "apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"] },
                 { "apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"] },
                 { "apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get"] },

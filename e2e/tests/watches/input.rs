@@ -111,6 +111,7 @@ fn a_missing_right_is_named_by_verb_and_resource() -> anyhow::Result<()> {
             { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "create", "patch", "delete"] },
             { "apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"] },
             { "apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"] },
+            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update", "delete"] },
             { "apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get"] },
             { "apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["patch"] },
         ]);

@@ -42,6 +42,7 @@ pub(super) const STAYING_ANNOTATIONS: &[&str] = &[
     "kubernetes.io/config.source",
     names::APPLIED,
     names::APPLIED_REVISION,
+    names::REFERENCES,
     names::UPPER_NAME,
     names::UPPER_UID,
 ];

@@ -8,6 +8,7 @@ mod container;
 mod fields;
 mod followed;
 mod metadata;
+mod references;
 mod refuse;
 mod spec;
 mod status;
@@ -31,6 +32,7 @@ use crate::{names, placement};
 
 pub use followed::foreign_containers;
 pub use metadata::lower_namespace;
+pub use references::{Names, References, references, rename};
 pub use refuse::Refusal;
 pub use status::{StatusView, upper_status};
 pub use update::{LowerPatch, Update, update};
@@ -69,6 +71,18 @@ pub struct LowerPod {
     /// Paths of fields that do not go down although somebody may count on them, for instance `spec.fooBar`: to be
     /// warned about.
     pub dropped: Vec<String>,
+    /// The objects it refers to, by their names upstairs.
+    pub references: References,
+}
+
+impl LowerPod {
+    /// Makes it refer to the objects below.
+    pub fn rename(&mut self, names: &Names) {
+        references::rename(&mut self.pod, names);
+        if !names.is_empty() {
+            references::note(&mut self.pod, names);
+        }
+    }
 }
 
 /// The lower pod to create for `upper`, or why it cannot run here.
@@ -92,13 +106,14 @@ pub fn lower_pod(upper: &Value, link: &LinkView, revision: u64) -> Result<LowerP
     let revision = if upper.list("ephemeralContainers").is_empty() { revision } else { 0 };
     metadata::annotate(&mut metadata, names::APPLIED, applied.hashes().to_text());
     metadata::annotate(&mut metadata, names::APPLIED_REVISION, revision.to_string());
-    let pod = object([
+    let mut pod = object([
         ("apiVersion", json!("v1")),
         ("kind", json!("Pod")),
         ("metadata", Value::Object(metadata)),
         ("spec", Value::Object(spec)),
     ]);
-    Ok(LowerPod { pod, dropped })
+    let references = references::references(&mut pod);
+    Ok(LowerPod { pod, dropped, references })
 }
 
 /// An empty JSON object, to read absent ones as.

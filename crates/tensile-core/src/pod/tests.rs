@@ -4,6 +4,7 @@ mod following;
 mod going_down;
 mod properties;
 mod reference;
+mod referring;
 mod reporting;
 
 use serde_json::{Value, json};

@@ -34,6 +34,16 @@ impl PodFeed {
         self.0.lower_gone(id, version);
     }
 
+    /// What the pod waited for has come: what failed of it is tried again at once.
+    pub fn retry(&self, id: &PodId) {
+        self.0.retry(id);
+    }
+
+    /// Whether the pod may still be there upstairs.
+    pub fn wanted(&self, id: &PodId) -> bool {
+        self.0.wanted(id)
+    }
+
     /// A complete account at once.
     pub fn list(&self, pods: &[ProviderPod]) {
         self.begin();

@@ -12,7 +12,6 @@ mod metrics;
 mod pairs;
 mod plan;
 mod provider;
-mod queue;
 mod status;
 mod upper;
 

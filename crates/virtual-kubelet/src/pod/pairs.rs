@@ -3,6 +3,7 @@
 //! Digests only: the text of a pod is kept until the provider has it, the text of a status until it is shown upstairs.
 
 mod present;
+mod retry;
 
 use std::{
     collections::HashMap,
@@ -15,10 +16,11 @@ use tokio::time::Instant;
 use super::{
     PodId, ProviderPod,
     plan::{Action, Lower, LowerPod, Memory, Pair, Sent, Upper, plan},
-    queue::Queue,
     status::{self, Shown},
     upper::{Gates, UpperPod},
 };
+use crate::queue::Queue;
+use retry::Retry;
 
 type Uid = Arc<str>;
 
@@ -52,18 +54,11 @@ struct Record {
     lower_status: Option<Box<str>>,
     memory: Memory,
     retry: Option<Retry>,
+    /// What it waited for came while a step was under way, too late for that step.
+    woken: bool,
     /// The last list that named it.
     upper_list: u32,
     lower_list: u32,
-}
-
-/// When a failed step is tried again, unless what it depends on has changed.
-#[derive(Clone, Copy, Debug)]
-struct Retry {
-    at: Instant,
-    attempts: u32,
-    revision: u64,
-    deleting: Option<i64>,
 }
 
 /// What to do for one pair, with what doing it needs.
@@ -240,35 +235,6 @@ impl Pairs {
         }
     }
 
-    /// A step succeeded: the next failure is a first one.
-    pub(crate) fn succeeded(&self, id: &PodId) {
-        if let Some(record) = self.lock().records.get_mut(&id.uid) {
-            record.retry = None;
-        }
-    }
-
-    /// A step failed: it is tried again after `delay(attempts)`.
-    pub(crate) fn failed(&self, id: &PodId, delay: impl FnOnce(u32) -> std::time::Duration) {
-        let mut table = self.lock();
-        let Some(record) = table.records.get_mut(&id.uid) else { return };
-        let attempts = record.retry.map_or(0, |retry| retry.attempts).saturating_add(1);
-        let at = Instant::now() + delay(attempts);
-        let (revision, deleting) = record.depends_on();
-        record.retry = Some(Retry { at, attempts, revision, deleting });
-        drop(table);
-        self.queue.add_at(id.uid.clone(), at);
-    }
-
-    /// The backend is back: what failed is tried again at once.
-    pub(crate) fn retry_all(&self) {
-        let mut table = self.lock();
-        for (uid, record) in &mut table.records {
-            if record.retry.take().is_some() {
-                self.queue.add(uid.clone());
-            }
-        }
-    }
-
     /// What to do next for the pod `uid` at `now` (seconds since the epoch); `None` when that is nothing.
     pub(crate) fn step(&self, uid: &Uid, now: i64) -> Option<Step> {
         let mut table = self.lock();
@@ -295,6 +261,7 @@ impl Pairs {
         {
             return None; // It is in the queue for then.
         }
+        record.woken = false;
         let status = match action {
             Action::Report => record.lower_status.as_deref().and_then(|text| serde_json::from_str(text).ok()),
             _ => None,
@@ -324,6 +291,7 @@ impl Table {
             lower_status: None,
             memory: Memory::default(),
             retry: None,
+            woken: false,
             upper_list: 0,
             lower_list: 0,
         })

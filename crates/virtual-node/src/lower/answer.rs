@@ -7,7 +7,7 @@ use virtual_kubelet::pod::{PodError, Refused};
 ///
 /// A client error is the lower cluster's no to this pod and is passed on in the server's own words. Everything else is
 /// the cluster's trouble, not the pod's.
-pub(super) fn pod_error(error: &kube::Error) -> PodError {
+pub(crate) fn pod_error(error: &kube::Error) -> PodError {
     match error {
         kube::Error::Api(status) if is_refusal(status) => {
             PodError::Refused(Refused { reason: reason(status), message: status.message.clone() })
@@ -35,13 +35,13 @@ fn reason(status: &Status) -> &'static str {
 }
 
 /// Whether the pod could not be created because its namespace does not exist.
-pub(super) fn lacks_namespace(error: &kube::Error) -> bool {
+pub(crate) fn lacks_namespace(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// Whether the pod could not be created because its namespace is so new that it has no service account yet
 /// (Kubernetes `plugin/pkg/admission/serviceaccount/admission.go`).
-pub(super) fn lacks_service_account(error: &kube::Error) -> bool {
+pub(crate) fn lacks_service_account(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403 && status.message.contains("error looking up service account"))
 }
 

@@ -3,9 +3,9 @@
 //! One watch follows all lower pods: ours, whose status goes up, and the others, which take room from the node. One
 //! watch follows the lower nodes. Everything else is a request for one pod.
 
-mod answer;
+pub(crate) mod answer;
 mod capacity;
-mod namespaces;
+pub(crate) mod namespaces;
 mod pods;
 mod roster;
 mod view;
@@ -24,6 +24,8 @@ use capacity::Usage;
 use roster::Placed;
 use view::LowerPodView;
 
+use crate::objects::Objects;
+
 /// One lower cluster, behind one virtual node.
 pub struct LowerCluster {
     client: Client,
@@ -33,6 +35,7 @@ pub struct LowerCluster {
     /// Our pods there, by the UID of their upper pod.
     ours: Mutex<HashMap<Arc<str>, Ours>>,
     usage: Usage,
+    objects: Arc<Objects>,
 }
 
 /// What is remembered of a lower pod of ours.
@@ -47,9 +50,9 @@ struct Ours {
 }
 
 impl LowerCluster {
-    /// The lower cluster of `link`. `host_ip` is what pods show as their host.
-    pub fn new(client: Client, link: LinkView, host_ip: String, show_pod_ips: bool) -> Self {
-        Self { client, link, host_ip, show_pod_ips, ours: Mutex::default(), usage: Usage::default() }
+    /// The lower cluster of `link`. `host_ip` is what pods show as their host, `objects` sees to what they bring along.
+    pub fn new(client: Client, link: LinkView, host_ip: String, show_pod_ips: bool, objects: Arc<Objects>) -> Self {
+        Self { client, link, host_ip, show_pod_ips, ours: Mutex::default(), usage: Usage::default(), objects }
     }
 
     /// What the cluster can still take.

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Makes the namespace, marked as ours, and waits until pods can be created in it.
 ///
 /// One that is there already is left as it is, whoever made it.
-pub(super) async fn create(client: &Client, link: &LinkView, name: &str) -> Result<(), kube::Error> {
+pub(crate) async fn create(client: &Client, link: &LinkView, name: &str) -> Result<(), kube::Error> {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(name.to_owned());
     namespace.metadata.labels = Some(

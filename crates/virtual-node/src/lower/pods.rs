@@ -6,7 +6,10 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
-use tensile_core::pod::{self, LowerPatch, Refusal, StatusView};
+use tensile_core::{
+    names,
+    pod::{self, LowerPatch, Names, Refusal, StatusView},
+};
 use tokio_util::sync::CancellationToken;
 use virtual_kubelet::{
     pod::{Grace, PodError, PodFeed, PodId, PodObject, PodProvider, ProviderPod, Refused},
@@ -19,7 +22,9 @@ type Pod = Watched<LowerPodView>;
 
 impl PodProvider for LowerCluster {
     async fn create_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
-        let lower = pod::lower_pod(&upper.json, &self.link, upper.revision).map_err(|refusal| refused(&refusal))?;
+        let lower = pod::lower_pod(&upper.json, &self.link, upper.revision);
+        let mut lower = lower.map_err(|refusal| refused(&refusal))?;
+        lower.rename(&self.objects.ensure(&upper.id, &lower.references).await?);
         let body = serde_json::to_vec(&lower.pod).map_err(|error| PodError::Unavailable(error.to_string()))?;
         let mut result = self.post(&upper.id, body.clone()).await;
         if let Err(error) = &result
@@ -90,7 +95,11 @@ impl PodProvider for LowerCluster {
     }
 
     async fn get_pod(&self, id: &PodId) -> Result<Option<ProviderPod>, PodError> {
-        self.find(id).await?.map(|object| self.take(&object)).transpose()
+        let found = self.find(id).await?;
+        if found.is_none() {
+            self.objects.pod_gone(&id.uid);
+        }
+        found.map(|object| self.take(&object)).transpose()
     }
 
     async fn list_pods(&self) -> Result<Vec<ProviderPod>, PodError> {
@@ -100,7 +109,8 @@ impl PodProvider for LowerCluster {
     }
 
     async fn notify_pods(&self, feed: PodFeed, token: CancellationToken) {
-        token.run_until_cancelled(self.watch_pods(feed)).await;
+        let objects = self.objects.run(feed.clone(), token.clone());
+        tokio::join!(token.run_until_cancelled(self.watch_pods(feed)), objects);
     }
 }
 
@@ -170,6 +180,7 @@ impl LowerCluster {
         let foreign = pod::foreign_containers(&lower);
         let shown =
             StatusView { host_ip: &self.host_ip, show_pod_ips: self.show_pod_ips, foreign_containers: &foreign };
+        self.objects.pod_seen(&id, || Names::noted(lower["metadata"]["annotations"][names::REFERENCES].as_str()));
         let ours = Ours { uid: view.uid.clone(), reported: view.reported, placed: Placed::of(&lower) };
         self.ours().insert(id.uid.clone(), ours);
         Ok(ProviderPod {

@@ -26,6 +26,7 @@ impl LowerCluster {
                 Seen::Listed(object) => self.pod_seen(&object, &feed, true),
                 Seen::Complete => {
                     feed.complete();
+                    self.objects.pods_listed();
                     self.usage.pods_complete();
                 }
                 Seen::Changed(object) => self.pod_seen(&object, &feed, false),
@@ -65,6 +66,7 @@ impl LowerCluster {
             // How it ended may be told by this last version alone.
             self.pod_seen(object, feed, false);
             self.ours().remove(&id.uid);
+            self.objects.pod_gone(&id.uid);
             feed.gone(&id, view.version);
         }
     }

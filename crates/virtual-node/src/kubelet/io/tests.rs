@@ -9,6 +9,7 @@ use tensile_core::pod::LinkView;
 use virtual_kubelet::server::{UpgradeTarget, options::Streams};
 
 use super::*;
+use crate::objects::{Objects, OnConflict};
 
 type Asked = Arc<Mutex<Vec<String>>>;
 
@@ -26,7 +27,12 @@ fn lower(pod: serde_json::Value, code: u16, body: &'static str) -> (LowerCluster
         async move { Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap()) }
     });
     let link = LinkView { upper_cluster: "up".to_owned(), virtual_node: "v".to_owned(), ..LinkView::default() };
-    (LowerCluster::new(kube::Client::new(service, "default"), link, String::new(), true), asked)
+    (cluster(kube::Client::new(service, "default"), link), asked)
+}
+
+fn cluster(client: kube::Client, link: LinkView) -> LowerCluster {
+    let objects = Objects::new(client.clone(), client.clone(), link.clone(), OnConflict::default());
+    LowerCluster::new(client, link, String::new(), true, objects)
 }
 
 /// The lower pod that node `v` of cluster `up` made for the upper pod with this UID.
@@ -154,7 +160,7 @@ async fn an_upgrade_is_made_below_and_carries_bytes_both_ways() {
     let source = tensile_runtime::clients::ClientSource::new("virtual-node", Some(kubeconfig));
     let client = tensile_runtime::clients::connect(&source).await.unwrap();
     let link = LinkView { upper_cluster: "up".to_owned(), virtual_node: "v".to_owned(), ..LinkView::default() };
-    let lower = LowerCluster::new(client, link, String::new(), true);
+    let lower = cluster(client, link);
 
     let mut headers = http::HeaderMap::new();
     headers.insert("connection", http::HeaderValue::from_static("Upgrade"));

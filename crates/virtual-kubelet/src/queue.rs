@@ -14,7 +14,7 @@ use tokio::{
 
 /// The queue. Shared by reference.
 #[derive(Debug)]
-pub(crate) struct Queue<K> {
+pub struct Queue<K> {
     inner: Mutex<Inner<K>>,
     /// Signalled when a key became due or an earlier deadline was set.
     changed: Notify,
@@ -34,26 +34,33 @@ enum State {
     WorkingAndAgain,
 }
 
+impl<K: Clone + Eq + Hash + Ord> Default for Queue<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Clone + Eq + Hash + Ord> Queue<K> {
-    pub(crate) fn new() -> Self {
+    /// An empty one.
+    pub fn new() -> Self {
         let inner = Inner { due: VecDeque::new(), states: HashMap::new(), later: BTreeSet::new() };
         Self { inner: Mutex::new(inner), changed: Notify::new() }
     }
 
     /// Makes `key` due now.
-    pub(crate) fn add(&self, key: K) {
+    pub fn add(&self, key: K) {
         self.lock().add(key);
         self.changed.notify_one();
     }
 
     /// Makes `key` due at `when`.
-    pub(crate) fn add_at(&self, key: K, when: Instant) {
+    pub fn add_at(&self, key: K, when: Instant) {
         self.lock().later.insert((when, key));
         self.changed.notify_one();
     }
 
     /// Waits for the next key that is due. The caller owes a [`Queue::done`]. Only one caller may wait.
-    pub(crate) async fn next(&self) -> K {
+    pub async fn next(&self) -> K {
         loop {
             let deadline = {
                 let mut inner = self.lock();
@@ -75,7 +82,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     }
 
     /// The work on `key` is over.
-    pub(crate) fn done(&self, key: &K) {
+    pub fn done(&self, key: &K) {
         let again = self.lock().done(key);
         if again {
             self.changed.notify_one();
@@ -83,7 +90,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     }
 
     /// How many keys are due.
-    pub(crate) fn depth(&self) -> usize {
+    pub fn depth(&self) -> usize {
         self.lock().due.len()
     }
 
