@@ -1,0 +1,66 @@
+//! A virtual node that may read Secrets of some namespaces only.
+
+use anyhow::ensure;
+use e2e::cluster::Cluster;
+use e2e::kubeconfig::User;
+use e2e::link::Link;
+use std::path::PathBuf;
+
+use crate::objects::{Objects, config_map, mounting, secret, secret_of, value_of};
+use crate::pair;
+
+const LOWER_RBAC: &str = include_str!("../../../charts/virtual-node/files/lower-rbac.yaml");
+
+/// A kubeconfig of the identity that the manifest for lower clusters makes.
+async fn shipped_identity(cluster: &Cluster) -> anyhow::Result<PathBuf> {
+    let manifest = cluster.folder().join("lower-rbac.yaml");
+    std::fs::write(&manifest, LOWER_RBAC)?;
+    let path = manifest.display().to_string();
+    cluster.kubectl(&["apply", "-f", &path]).await?;
+    let secrets = Objects::secrets(cluster, "tensile");
+    let full = secrets.until("virtual-node", "has its token", |secret| secret["data"]["token"].is_string()).await?;
+    let token: k8s_openapi::ByteString = serde_json::from_value(full["data"]["token"].clone())?;
+    cluster.kubeconfig_for("shipped", None, &User::Token(&String::from_utf8(token.0)?))
+}
+
+#[test]
+fn a_namespace_whose_secrets_are_forbidden_below_is_told_on_the_pod_and_works_once_it_is_allowed() -> anyhow::Result<()>
+{
+    e2e::run(async {
+        let pair = pair().await?;
+        let kubeconfig = shipped_identity(&pair.lower).await?;
+        let link = Link::builder(&pair.upper, &pair.lower, "shipped").lower_kubeconfig(&kubeconfig).start().await?;
+        pair.within("forbidden", async |above, below| {
+            let maps = Objects::config_maps(&pair.upper, above.namespace());
+            maps.create("public", serde_json::json!({ "data": { "a": "b" } })).await?;
+            let secrets = Objects::secrets(&pair.upper, above.namespace());
+            secrets.create("private", secret_of("s")).await?;
+            above.create(&mounting(link.pod("without"), &[config_map("public")])).await?;
+            above.until_ready("without").await?;
+
+            above.create(&mounting(link.pod("with"), &[secret("private")])).await?;
+            let event = above.until_event("with", "LowerForbidden").await?;
+            let words = format!(
+                "cannot list resource \"secrets\" in API group \"\" in the namespace \"{}\"",
+                above.namespace()
+            );
+            ensure!(event.contains(&words), "{event}");
+            ensure!(below.find("with").await?.is_none(), "the pod is there");
+            let binding = [
+                "-n",
+                above.namespace(),
+                "create",
+                "rolebinding",
+                "tensile-virtual-node-secrets",
+                "--clusterrole=tensile-virtual-node-secrets",
+                "--serviceaccount=tensile:virtual-node",
+            ];
+            pair.lower.kubectl(&binding).await?;
+            above.until_ready("with").await?;
+            let lower = Objects::secrets(&pair.lower, above.namespace());
+            ensure!(value_of(&lower.get("private").await?) == "s", "the copy differs");
+            Ok(())
+        })
+        .await
+    })
+}
