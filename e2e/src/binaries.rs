@@ -90,6 +90,11 @@ pub async fn kwok_source() -> anyhow::Result<PathBuf> {
     tokio::task::spawn_blocking(|| build::source(&Recipe::kwok(), &cache()?)).await?
 }
 
+/// metrics-server.
+pub async fn metrics_server() -> anyhow::Result<PathBuf> {
+    provide(Recipe::metrics_server()).await
+}
+
 /// helm.
 pub async fn helm() -> anyhow::Result<PathBuf> {
     provide(Recipe::helm()).await
@@ -145,6 +150,7 @@ pub async fn everything(versions: &[&str]) -> anyhow::Result<()> {
         }
         if crate::real_node::is_possible() {
             node(SUPPORTED[0]).await?;
+            metrics_server().await?;
         }
         anyhow::Ok(())
     };

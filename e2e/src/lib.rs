@@ -18,6 +18,7 @@ pub mod kubeconfig;
 pub mod kwok;
 pub mod link;
 pub mod logs;
+pub mod metrics_server;
 pub mod namespace;
 pub mod pki;
 pub mod pods;

@@ -72,6 +72,12 @@ impl Recipe {
         Self::tool("kwok", KWOK, "sigs.k8s.io/kwok", "cmd/kwok")
     }
 
+    pub(super) fn metrics_server() -> Self {
+        let server = Self::tool("metrics-server", "0.9.0", "sigs.k8s.io/metrics-server", "cmd/metrics-server");
+        let stamps = vec![format!("k8s.io/client-go/pkg/version.gitVersion=v{}", server.version)];
+        Self { stamps, ..server }
+    }
+
     pub(super) fn helm() -> Self {
         let helm = Self::tool("helm", "3.21.4", "helm.sh/helm/v3", "cmd/helm");
         let stamps = vec![format!("helm.sh/helm/v3/internal/version.version=v{}", helm.version)];
