@@ -18,7 +18,7 @@ use crate::kubeconfig::User;
 use crate::namespace;
 use crate::pods::PATIENCE;
 use crate::port::Port;
-use crate::process::{Launch, Process};
+use crate::process::Process;
 use crate::{service, wait};
 
 /// Name of the release, and of what the chart names after it.
@@ -151,9 +151,4 @@ async fn service_account(upper: &Cluster, namespace: &str) -> anyhow::Result<std
     let can = ["auth", "can-i", "create", "secrets", "--namespace", namespace, &user];
     wait::eventually(PATIENCE, "the rights of the service account count", async || upper.kubectl(&can).await).await?;
     upper.kubeconfig_for(namespace, None, &User::Token(token.trim()))
-}
-
-/// A launch of the program by itself, for what it says to wrong input.
-pub fn alone(name: &str, folder: &std::path::Path) -> anyhow::Result<Launch> {
-    service::launch("webhook", name, folder)
 }

@@ -23,6 +23,12 @@
 {{- printf "%s.%s.svc" (include "webhook.fullname" .) .Release.Namespace -}}
 {{- end -}}
 
+{{- /* Whether it asks the API server for anything: `own` for its certificate, `claims` for the nodes of claims. */ -}}
+{{- define "webhook.asks" -}}
+{{- if eq .Values.certificate.source "self-managed" }}own {{ end -}}
+{{- if ne (index .Values.settings "follow-selected-node" | toString) "false" }}claims{{ end -}}
+{{- end -}}
+
 {{- define "webhook.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}

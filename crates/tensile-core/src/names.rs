@@ -47,6 +47,8 @@ pub const DESCHEDULE_COUNT: &str = "sigs.k8s.io/deschedule-count";
 pub const NODE_NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Key of the taint on a node that is not heard of.
 pub const NODE_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+/// Annotation of a claim in which the upper scheduler names the node that it chose for it.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Label by which a pod opts out of the webhook with value `true`: its constraints stay where its author put them.
 pub const LEAVE_PLACEMENT: &str = "tensile.io/leave-placement";

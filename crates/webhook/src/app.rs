@@ -3,14 +3,14 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use anyhow::Context;
 use jiff::Timestamp;
 use kube::Client;
 use prometheus::Registry;
 use tensile_runtime::admin::{self, Readiness};
-use tensile_runtime::clients::{self, wait_for_upper};
+use tensile_runtime::clients::{self, ClientSource, wait_for_upper};
 use tensile_runtime::process::ProcessCollector;
 use tensile_runtime::service::{self, Service};
 use tensile_runtime::shutdown::{self, Tasks};
@@ -18,11 +18,13 @@ use tensile_runtime::telemetry::LogArgs;
 use tensile_runtime::tls::{CertificateFiles, RELOAD_EVERY, ServedCertificate};
 use tokio::net::TcpListener;
 
-use crate::args::{Args, Certificate, SelfManaged, Settings};
+use crate::args::{Args, Certificate, FollowClaims, SelfManaged, Settings};
 use crate::certificates::keeper::{Keeper, Place};
+use crate::claims;
 use crate::metrics::{Expiration, Metrics};
 use crate::permissions;
 use crate::router::{Admission, router};
+use crate::selected_node::SelectedNodes;
 use crate::tls::{TlsListener, server_config};
 
 /// The program: parses `argv`, runs until a signal, and says how it went.
@@ -74,9 +76,14 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on --address and --port {}", settings.listen))?;
     tracing::info!(address = %listener.local_addr()?, tls = certificate.is_some(), "serving");
-    let exclusions = Arc::default();
-    let router =
-        router(Arc::new(Admission { policy: settings.policy, exclusions, deadline: settings.deadline, metrics }));
+    let selected = Arc::<RwLock<SelectedNodes>>::default();
+    let router = router(Arc::new(Admission {
+        policy: settings.policy,
+        exclusions: Arc::default(),
+        selected: selected.clone(),
+        deadline: settings.deadline,
+        metrics,
+    }));
     let stop = tasks.stop();
     let stopped = async move { stop.cancelled().await };
     match certificate {
@@ -92,6 +99,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
                 .spawn("webhook server", async { axum::serve(listener, router).with_graceful_shutdown(stopped).await });
         }
     }
+    follow_claims(settings.follow_claims, &settings.api, selected, &readiness, &mut tasks).await?;
     serving.ready();
     Ok(tasks.run(signals, settings.drain).await?)
 }
@@ -136,4 +144,30 @@ fn place(own: &SelfManaged, client: &Client) -> Place {
         configuration: own.configuration.clone(),
         names: own.names.clone(),
     }
+}
+
+/// The task that keeps `selected` up to date.
+async fn follow_claims(
+    wanted: FollowClaims,
+    api: &ClientSource,
+    selected: Arc<RwLock<SelectedNodes>>,
+    readiness: &Readiness,
+    tasks: &mut Tasks,
+) -> anyhow::Result<()> {
+    let required = match wanted {
+        FollowClaims::No => return Ok(()),
+        FollowClaims::IfAllowed => false,
+        FollowClaims::Required => true,
+    };
+    let client = match clients::connect(api).await {
+        Ok(client) => client,
+        Err(error) if required => return Err(error).context("upper cluster"),
+        Err(error) => {
+            tracing::warn!(%error, "pods are not sent to the virtual nodes of their claims");
+            return Ok(());
+        }
+    };
+    let (heard, stop) = (readiness.condition("claims"), tasks.stop());
+    tasks.spawn("claims", claims::follow(client, required, selected, heard, stop));
+    Ok(())
 }

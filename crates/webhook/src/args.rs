@@ -98,6 +98,12 @@ pub struct Args {
           value_parser = boolean, help_heading = PODS)]
     pub deny_unsupported: Option<bool>,
 
+    /// Send pods to the virtual node that one of their claims was given to before; reads claims and nodes [default: true,
+    /// where that is allowed]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub follow_selected_node: Option<bool>,
+
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type; a text here would replace the program's in the help")]
     pub log: LogArgs,
@@ -136,8 +142,21 @@ pub struct Settings {
     pub drain: Duration,
     /// What is done to pods.
     pub policy: Policy,
+    /// Whether pods go to the virtual nodes of their claims.
+    pub follow_claims: FollowClaims,
     /// What the operator should know, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// Whether pods go to the virtual nodes that their claims were given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FollowClaims {
+    /// They are left to the scheduler.
+    No,
+    /// If claims and nodes can be read; else it is told.
+    IfAllowed,
+    /// Without that, the service ends.
+    Required,
 }
 
 /// Where the serving certificate comes from.
@@ -225,6 +244,11 @@ impl Settings {
                 kept,
                 node_lost_seconds: args.node_lost_toleration_seconds,
                 deny_unsupported: args.deny_unsupported.unwrap_or_default(),
+            },
+            follow_claims: match args.follow_selected_node {
+                None => FollowClaims::IfAllowed,
+                Some(true) => FollowClaims::Required,
+                Some(false) => FollowClaims::No,
             },
             warnings,
         })

@@ -6,11 +6,13 @@
 pub mod app;
 pub mod args;
 pub mod certificates;
+pub mod claims;
 pub mod metrics;
 pub mod mutate;
 pub mod permissions;
 pub mod pod;
 pub mod review;
 pub mod router;
+pub mod selected_node;
 pub mod tls;
 pub mod tolerations;

@@ -8,6 +8,7 @@ use tensile_core::placement::{self, KeptKeys, Placement, PlacementError, Split};
 
 use crate::pod::Pod;
 use crate::review::{Denial, Operation, Request, Verdict};
+use crate::selected_node::{Choice, SelectedNodes};
 use crate::tolerations::tolerate_node_loss;
 
 /// Namespace whose pods keep the upper cluster itself alive; they are never touched.
@@ -29,6 +30,8 @@ pub struct Policy {
 pub struct Known<'a> {
     /// Virtual nodes that pods of some owners shall not go to.
     pub exclusions: &'a Exclusions,
+    /// Virtual nodes that claims were given to.
+    pub selected: &'a SelectedNodes,
     /// The time by which exclusions end.
     pub now: Timestamp,
 }
@@ -57,7 +60,7 @@ pub fn decide(request: &Request<'_>, policy: &Policy, known: Known<'_>) -> Verdi
     if !pod.is_labelled(names::VIRTUAL_POD) || opts_out {
         return Verdict::Untouched;
     }
-    let warnings = pod.doubts();
+    let mut warnings = pod.doubts();
     if policy.deny_unsupported && !warnings.is_empty() {
         return Verdict::Denied(Denial { code: 403, reason: "Forbidden", message: warnings.join("; ") });
     }
@@ -67,7 +70,17 @@ pub fn decide(request: &Request<'_>, policy: &Policy, known: Known<'_>) -> Verdi
     };
     let subjects = if known.exclusions.is_empty() { Vec::new() } else { pod.subjects(&request.namespace) };
     match split(&original, &subjects, policy, known) {
-        Ok(split) => Verdict::Changed { patch: patch(&pod, &original, split, policy), warnings },
+        Ok(split) => {
+            let mut patch = patch(&pod, &original, split, policy);
+            match known.selected.choose(&request.namespace, pod.claims()) {
+                Choice::Free => {}
+                Choice::Node(node) => {
+                    patch.push(Operation::Add { path: "/spec/nodeName".to_owned(), value: node.into() });
+                }
+                Choice::Undecided(why) => warnings.push(why),
+            }
+            Verdict::Changed { patch, warnings }
+        }
         Err(error) => Verdict::Denied(Denial { code: 422, reason: "Invalid", message: error.to_string() }),
     }
 }

@@ -4,6 +4,14 @@ use tensile_runtime::clients::Permission;
 
 use crate::certificates::keeper::Place;
 
+/// To send pods to the virtual nodes of their claims.
+pub const CLAIMS: &[Permission<'static>] = &[
+    Permission::core("list", "persistentvolumeclaims"),
+    Permission::core("watch", "persistentvolumeclaims"),
+    Permission::core("list", "nodes"),
+    Permission::core("watch", "nodes"),
+];
+
 /// For a certificate of its own: one Secret, which it makes if it is not there, and one configuration.
 pub fn certificates(place: &Place) -> Vec<Permission<'_>> {
     let secret = |verb| Permission::core(verb, "secrets").within(&place.namespace);

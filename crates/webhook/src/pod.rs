@@ -67,6 +67,10 @@ pub struct Spec {
     host_ipc: Option<bool>,
     #[serde(default)]
     volumes: Option<Vec<Volume>>,
+    #[serde(default)]
+    node_name: Option<IgnoredAny>,
+    #[serde(default)]
+    scheduling_gates: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,6 +79,15 @@ struct Volume {
     name: String,
     #[serde(default)]
     host_path: Option<IgnoredAny>,
+    #[serde(default)]
+    persistent_volume_claim: Option<Claim>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Claim {
+    #[serde(default)]
+    claim_name: String,
 }
 
 impl Pod<'_> {
@@ -89,6 +102,14 @@ impl Pod<'_> {
         let index = names::POD_INDEXES.iter().find_map(|label| labels?.get(*label));
         let owner = self.controller().map(|owner| owner.uid.as_ref());
         Subject::of_pod(owner, index.map(AsRef::as_ref), namespace, &self.metadata.name)
+    }
+
+    /// The claims it uses by name. None if its author chose a node already, or gates it: the two exclude each other.
+    pub fn claims(&self) -> impl Iterator<Item = &str> {
+        let gated = self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        let volumes = self.spec.volumes.iter().flatten();
+        let volumes = volumes.filter(move |_| self.spec.node_name.is_none() && !gated);
+        volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref()).map(|claim| claim.claim_name.as_str())
     }
 
     fn controller(&self) -> Option<&OwnerReference<'_>> {

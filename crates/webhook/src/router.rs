@@ -1,6 +1,6 @@
 //! The HTTP around the decision: what is asked where, and what a question must look like.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -17,6 +17,7 @@ use tensile_core::exclusion::Exclusions;
 use crate::metrics::{Metrics, Outcome};
 use crate::mutate::{Known, Policy, decide};
 use crate::review::{Review, ReviewError, Verdict};
+use crate::selected_node::SelectedNodes;
 
 /// Where reviews are asked; the path of tensile-kube's webhook.
 pub const MUTATE: &str = "/mutate";
@@ -31,6 +32,8 @@ pub struct Admission {
     pub policy: Policy,
     /// Virtual nodes that pods of some owners shall not go to, as last heard.
     pub exclusions: Arc<ArcSwap<Exclusions>>,
+    /// Virtual nodes that claims were given to, as last heard.
+    pub selected: Arc<RwLock<SelectedNodes>>,
     /// How long a question may take to arrive.
     pub deadline: Duration,
     /// What is counted.
@@ -86,8 +89,11 @@ async fn review(service: &Admission, request: Request) -> Result<Vec<u8>, Refusa
     let body = read(request.into_body(), service.deadline).await?;
     let timer = service.metrics.seconds.start_timer();
     let review = Review::read(&body)?;
-    let known = Known { exclusions: &service.exclusions.load(), now: Timestamp::now() };
-    let verdict = decide(&review.request, &service.policy, known);
+    let verdict = {
+        let selected = service.selected.read().unwrap_or_else(PoisonError::into_inner);
+        let known = Known { exclusions: &service.exclusions.load(), selected: &selected, now: Timestamp::now() };
+        decide(&review.request, &service.policy, known)
+    };
     let answer = review.answer(&verdict).map_err(Refusal::Answer)?;
     timer.observe_duration();
     service.metrics.count(Outcome::from(&verdict));

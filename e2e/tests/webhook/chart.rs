@@ -16,7 +16,9 @@ fn variants() -> [Value; 5] {
                 "failurePolicy": "Ignore", "reinvocationPolicy": "Never", "excludedNamespaces": ["monitoring"],
                 "matchConditions": [{ "name": "users", "expression": "!request.userInfo.username.startsWith('system:node:')" }],
             },
-            "settings": { "ignore-selector-keys": ["clusterID", "region"], "deny-unsupported": true },
+            "settings": {
+                "ignore-selector-keys": ["clusterID", "region"], "deny-unsupported": true, "follow-selected-node": false,
+            },
             "networkPolicy": { "enabled": true, "metricsFrom": [{ "namespaceSelector": {} }] },
             "tolerations": [{ "operator": "Exists" }], "nodeSelector": { "role": "infra" },
             "priorityClassName": "system-cluster-critical", "imagePullSecrets": [{ "name": "registry" }],
@@ -89,6 +91,8 @@ fn the_certificate_comes_from_where_the_values_say() -> anyhow::Result<()> {
             ensure!(from == json!({ "cert-manager.io/inject-ca-from": "ns/r-webhook" }), "{from}");
             ensure!(args(&objects).contains("--tlscert=/etc/tensile-certificate/tls.crt"), "{}", args(&objects));
             ensure!(of_kind(&objects, "Role").count() == 0, "rights that nobody needs");
+            let rules = &of_kind(&objects, "ClusterRole").next().context("no ClusterRole")?["rules"];
+            ensure!(!rules.to_string().contains("mutatingwebhookconfigurations"), "{rules}");
         }
 
         let objects = template("webhook", "r", "ns", &given).await?;

@@ -6,8 +6,7 @@ use anyhow::{Context as _, ensure};
 use e2e::kubeconfig::User;
 use e2e::pki::Authority;
 use e2e::process::Launch;
-use e2e::service::{CANNOT_START, SECRET, SOON, WRONG_FLAG, fails};
-use e2e::webhook::alone;
+use e2e::service::{self, CANNOT_START, SECRET, SOON, WRONG_FLAG, fails};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -16,7 +15,11 @@ use super::world;
 
 /// A webhook on any free port.
 fn webhook(name: &str, folder: &TempDir) -> anyhow::Result<Launch> {
-    Ok(alone(name, folder.path())?.args(["--address=127.0.0.1", "--port=0", "--metrics-addr=127.0.0.1:0"]))
+    Ok(service::launch("webhook", name, folder.path())?.args([
+        "--address=127.0.0.1",
+        "--port=0",
+        "--metrics-addr=127.0.0.1:0",
+    ]))
 }
 
 #[test]

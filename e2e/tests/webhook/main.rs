@@ -1,6 +1,7 @@
 //! The webhook as it ships, called by a real API server: the chart as helm renders it, with two processes for its pods.
 
 mod chart;
+mod claims;
 mod down;
 mod input;
 mod rotation;

@@ -169,7 +169,10 @@ fn readiness_and_metrics_tell_of_the_certificate() -> anyhow::Result<()> {
         let _peace = world.peace.read().await;
         for replica in &world.hooks.replicas {
             let (status, told) = replica.admin("/readyz").await?;
-            ensure!((status, told.as_str()) == (200, "[+]caBundle ok\n[+]certificate ok\n[+]webhook ok\n"), "{told}");
+            ensure!(
+                (status, told.as_str()) == (200, "[+]caBundle ok\n[+]certificate ok\n[+]claims ok\n[+]webhook ok\n"),
+                "{told}"
+            );
             let (_, metrics) = replica.admin("/metrics").await?;
             let name = "tensile_webhook_certificate_expiration_seconds ";
             let ends = metrics.lines().find_map(|line| line.strip_prefix(name)).context("no such metric")?;

@@ -19,6 +19,7 @@ fn service(registry: &Registry) -> Arc<Admission> {
     Arc::new(Admission {
         policy: Policy::default(),
         exclusions: Arc::default(),
+        selected: Arc::default(),
         deadline: Duration::from_secs(10),
         metrics,
     })

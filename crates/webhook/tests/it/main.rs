@@ -12,6 +12,7 @@ mod exclusions;
 mod http;
 mod https;
 mod properties;
+mod selected;
 
 use std::sync::LazyLock;
 
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use tensile_core::exclusion::Exclusions;
 use webhook::mutate::{Known, Policy, decide};
 use webhook::review::{Review, Verdict};
+use webhook::selected_node::SelectedNodes;
 
 /// The review of this operation on this pod.
 fn review(operation: &str, namespace: &str, pod: &Value) -> Value {
@@ -37,7 +39,8 @@ fn review(operation: &str, namespace: &str, pod: &Value) -> Value {
 /// An upper cluster of which nothing is known.
 fn unknown() -> Known<'static> {
     static NONE: LazyLock<Exclusions> = LazyLock::new(Exclusions::default);
-    Known { exclusions: &NONE, now: Timestamp::UNIX_EPOCH }
+    static NOWHERE: LazyLock<SelectedNodes> = LazyLock::new(SelectedNodes::default);
+    Known { exclusions: &NONE, selected: &NOWHERE, now: Timestamp::UNIX_EPOCH }
 }
 
 fn verdict_on(review: &Value, policy: &Policy) -> Verdict {
