@@ -68,8 +68,10 @@ pub const APPLIED_REVISION: &str = "tensile.io/applied-revision";
 pub const APPLIED: &str = "tensile.io/applied";
 /// Annotation on a lower pod: what the objects it refers to are called upstairs and below, as JSON by kind.
 pub const REFERENCES: &str = "tensile.io/references";
-/// Condition on an upper pod, `False` while the lower cluster refuses it.
-pub const ACCEPTED: &str = "tensile.io/Accepted";
+/// Condition on an upper pod, `False` while the lower cluster refuses it, absent otherwise.
+pub const ACCEPTED: &str = "virtual-kubelet.io/Accepted";
+/// Condition on an upper pod, `False` while the lower scheduler finds no node for it, absent otherwise.
+pub const SCHEDULED: &str = "virtual-kubelet.io/Scheduled";
 
 /// Longest label value the API server takes, in characters.
 const LABEL_VALUE_MAX: usize = 63;

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::NOTHING;
+use crate::names;
 
 /// Members of a status that a kubelet writes. `qosClass` is the API server's and immutable (lower defaults may give
 /// another); `nominatedNodeName` and the claim statuses name lower objects; `observedGeneration` counts generations of
@@ -49,7 +50,8 @@ pub struct StatusView<'a> {
 
 /// The status of the upper pod as the kubelet of the virtual node would write it, from a lower pod's status.
 ///
-/// Nothing is invented: states of containers come whole, with their restarts and last states.
+/// Nothing is invented: states of containers come whole, with their restarts and last states. That the lower scheduler
+/// found no node is told by a condition of ours, [`names::SCHEDULED`]: upstairs `PodScheduled` is true.
 #[must_use]
 pub fn upper_status(lower_status: &Value, view: &StatusView<'_>) -> Value {
     let lower = lower_status.as_object().unwrap_or(&NOTHING);
@@ -67,6 +69,20 @@ pub fn upper_status(lower_status: &Value, view: &StatusView<'_>) -> Value {
     for list in ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"] {
         if let Some(Value::Array(statuses)) = upper.get_mut(list) {
             statuses.retain(|status| !view.foreign_containers.iter().any(|name| status["name"] == name.as_str()));
+        }
+    }
+    if let Some(Value::Array(conditions)) = lower.get("conditions") {
+        let unscheduled = conditions.iter().find(|condition| {
+            condition["type"] == "PodScheduled" && condition["status"] == "False" && condition.is_object()
+        });
+        if let (Some(found), Some(Value::Array(shown))) = (unscheduled, upper.get_mut("conditions")) {
+            let mut told = found.clone();
+            told["type"] = json!(names::SCHEDULED);
+            if let Some(members) = told.as_object_mut() {
+                members.remove("observedGeneration");
+                members.remove("lastProbeTime");
+            }
+            shown.push(told);
         }
     }
     Value::Object(upper)

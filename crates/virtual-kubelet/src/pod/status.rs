@@ -35,8 +35,11 @@ const MEMBERS: &[&str] = &[
 /// Conditions that the kubelet writes and never takes back.
 const LASTING: &[&str] = &["Initialized", "ContainersReady", "Ready", "PodReadyToStartContainers"];
 
+/// Condition that is `False` while a backend with a scheduler of its own finds no place for the pod.
+const SCHEDULED: &str = "virtual-kubelet.io/Scheduled";
+
 /// Conditions that the kubelet writes and takes back.
-const PASSING: &[&str] = &["PodResizePending", "PodResizeInProgress", "AllContainersRestarting"];
+const PASSING: &[&str] = &["PodResizePending", "PodResizeInProgress", "AllContainersRestarting", SCHEDULED];
 
 /// Condition that several parties write, the kubelet among them, and nobody takes back.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";

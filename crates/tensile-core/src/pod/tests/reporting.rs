@@ -62,6 +62,19 @@ fn addresses_that_cannot_be_reached_are_not_shown() {
 #[test]
 fn a_pod_that_no_lower_kubelet_has_taken_in_has_no_host_yet() {
     let view = StatusView { host_ip: "10.0.0.1", show_pod_ips: true, foreign_containers: &[] };
-    let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]});
-    assert_eq!(upper_status(&unscheduled, &view), json!({"phase": "Pending", "conditions": []}));
+    let bound = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]});
+    assert_eq!(upper_status(&bound, &view), json!({"phase": "Pending", "conditions": []}));
+}
+
+#[test]
+fn that_the_lower_scheduler_finds_no_node_is_told_in_its_own_words_and_since_when() {
+    let told = json!({"status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available",
+        "lastTransitionTime": "2026-03-01T11:00:00Z"});
+    let (mut below, mut above) = (told.clone(), told);
+    below["type"] = json!("PodScheduled");
+    below["observedGeneration"] = json!(1);
+    below["lastProbeTime"] = json!(null);
+    above["type"] = json!("virtual-kubelet.io/Scheduled");
+    let status = upper_status(&json!({"phase": "Pending", "conditions": [below]}), &StatusView::default());
+    assert_eq!(status, json!({"phase": "Pending", "conditions": [above]}));
 }

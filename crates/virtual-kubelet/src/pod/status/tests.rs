@@ -78,7 +78,14 @@ fn conditions_of_others_are_neither_sent_nor_deleted() {
         patch["status"]["conditions"].as_array().unwrap().iter().map(|c| c["type"].as_str().unwrap()).collect();
     assert_eq!(
         named,
-        ["Ready", "PodResizePending", "PodResizeInProgress", "AllContainersRestarting", "virtual-kubelet.io/Accepted"]
+        [
+            "Ready",
+            "PodResizePending",
+            "PodResizeInProgress",
+            "AllContainersRestarting",
+            "virtual-kubelet.io/Scheduled",
+            "virtual-kubelet.io/Accepted"
+        ]
     );
 }
 
