@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, the environment, a file or a socket; time and settings are arguments, and what should
 //! happen is returned as data for a shell to perform.
 
+pub mod deschedule;
 pub mod exclusion;
 pub mod names;
 pub mod node;

@@ -1,0 +1,69 @@
+//! Why a pod stays where it is, though a strategy found it.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+/// A pod that is left where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held {
+    /// Its UID.
+    pub pod: Box<str>,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a pod is left where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// Nobody would make it again.
+    NoController,
+    /// The policy protects pods like it.
+    Protected(&'static str),
+    /// So many pods of the node fail that it is an outage.
+    Outage(Box<str>),
+    /// Its Job would count a failure too many.
+    JobWouldFail,
+    /// No other virtual node may take it.
+    NowhereElse,
+    /// Its owner was moved too often.
+    Parked(Timestamp),
+    /// It came back to the node that its owner is excluded from.
+    NotEnforced(Box<str>),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoController => f.write_str("it has no controller that would make it again"),
+            Self::Protected(what) => write!(f, "the policy protects {what}"),
+            Self::Outage(node) => write!(f, "most pods of {node} fail: an outage there is not mended by moving them"),
+            Self::JobWouldFail => f.write_str(
+                "its Job would count the eviction as one of its last failures; a podFailurePolicy whose first rule \
+                 ignores DisruptionTarget allows it",
+            ),
+            Self::NowhereElse => f.write_str("no other virtual node that is ready meets its constraints"),
+            Self::Parked(until) => write!(f, "pods of its owner were moved too often; they are not before {until}"),
+            Self::NotEnforced(node) => write!(
+                f,
+                "it came back to {node} though its owner is excluded from it: exclusions are not enforced when pods \
+                 are created. Is the webhook there?"
+            ),
+        }
+    }
+}
+
+impl Why {
+    /// The reason of the event that tells it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoController => "NoController",
+            Self::Protected(_) => "Protected",
+            Self::Outage(_) => "Outage",
+            Self::JobWouldFail => "JobWouldFail",
+            Self::NowhereElse => "NowhereElse",
+            Self::Parked(_) => "Parked",
+            Self::NotEnforced(_) => "ExclusionNotEnforced",
+        }
+    }
+}
