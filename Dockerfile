@@ -16,8 +16,8 @@ RUN apt-get update \
 COPY . .
 RUN target="$(uname -m)-unknown-linux-musl" \
  && rustup target add "$target" \
- && CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --target "$target" -p virtual-node -p webhook \
- && mkdir -p dist && cp "target/$target/release/virtual-node" "target/$target/release/webhook" dist/
+ && CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --target "$target" -p virtual-node -p webhook -p descheduler \
+ && mkdir -p dist && cp "target/$target/release/virtual-node" "target/$target/release/webhook" "target/$target/release/descheduler" dist/
 
 FROM scratch AS service
 LABEL org.opencontainers.image.licenses="Apache-2.0" \
@@ -40,3 +40,11 @@ ENTRYPOINT ["/webhook"]
 FROM service AS webhook-prebuilt
 COPY dist/webhook /webhook
 ENTRYPOINT ["/webhook"]
+
+FROM service AS descheduler
+COPY --from=build /src/dist/descheduler /descheduler
+ENTRYPOINT ["/descheduler"]
+
+FROM service AS descheduler-prebuilt
+COPY dist/descheduler /descheduler
+ENTRYPOINT ["/descheduler"]

@@ -46,7 +46,7 @@ audit:
 
 # Rewrite the reference pages that are generated from the code.
 reference:
-    TENSILE_BLESS=1 cargo test --locked -p virtual-node -p webhook -p tensile-testkit --test shipped --test docs
+    TENSILE_BLESS=1 cargo test --locked -p virtual-node -p webhook -p descheduler -p tensile-testkit --test shipped --test docs
 
 # The book, with mdBook.
 docs:
@@ -58,6 +58,8 @@ chart:
     helm template charts/virtual-node --set lower.existingSecret=lower
     helm lint charts/webhook
     helm template charts/webhook
+    helm lint charts/descheduler
+    helm template charts/descheduler
 
 # One image; TARGET is a stage of the Dockerfile.
 image TARGET="virtual-node":

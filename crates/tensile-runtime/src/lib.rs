@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod args;
 pub mod clients;
+pub mod lease;
 pub mod listen;
 pub mod process;
 pub mod service;

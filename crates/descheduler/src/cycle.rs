@@ -1,0 +1,285 @@
+//! One plan after another, each performed: first exclusions are written and seen, then pods are evicted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ApiResource;
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+use tensile_core::deschedule::{Buckets, Cause, Eviction, Exclude, Held, JobFacts, Owner, Plan, Pod, Policy};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::evict::{Outcome, evict};
+use crate::metrics::Metrics;
+use crate::record;
+use crate::seen::Shared;
+use crate::tell::Teller;
+
+/// Requests at the same time.
+const AT_ONCE: usize = 16;
+/// Changes that come within this time are taken together.
+const PAUSE: Duration = Duration::from_millis(20);
+/// After something failed, all is looked at again after this time.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A write is seen within this time, or looked for again.
+const ECHO: Duration = Duration::from_secs(5);
+/// A pod whose eviction failed or was refused is left alone for this time; so is one that was evicted, until it is seen
+/// to end.
+const RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// One that has changed is looked at again after this time: the watch will have told how.
+const RECENT: SignedDuration = SignedDuration::from_millis(200);
+
+/// Performs plans.
+pub struct Cycle {
+    /// The upper cluster.
+    pub client: Client,
+    /// What the watches said.
+    pub seen: Shared,
+    /// What is moved.
+    pub policy: Policy,
+    /// How much of it.
+    pub buckets: Buckets,
+    /// Where exclusions are.
+    pub maps: Api<ConfigMap>,
+    /// Nothing is written.
+    pub dry_run: bool,
+    /// Counts.
+    pub metrics: Metrics,
+    /// Events.
+    pub tell: Teller,
+    /// What was told of pods last, by UID.
+    pub told: BTreeMap<Box<str>, String>,
+}
+
+impl Cycle {
+    /// Works while `leads`, until `stop`.
+    pub async fn run(mut self, mut leads: watch::Receiver<bool>, stop: CancellationToken) {
+        let work = async {
+            loop {
+                if leads.wait_for(|leads| *leads).await.is_err() {
+                    return;
+                }
+                let again = self.once(&leads).await;
+                let wake = async {
+                    match again {
+                        Some(when) => sleep_until(when).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = self.seen.changed() => sleep(PAUSE).await,
+                    () = wake => {}
+                }
+            }
+        };
+        stop.run_until_cancelled(work).await;
+    }
+
+    /// Makes a plan and performs it. When to look again, if nothing changes.
+    async fn once(&mut self, leads: &watch::Receiver<bool>) -> Option<Instant> {
+        let now = Timestamp::now();
+        self.buckets.prune(now);
+        let plan = {
+            let mut seen = self.seen.look();
+            if !seen.is_complete() {
+                return None;
+            }
+            seen.plan(&self.policy, &mut self.buckets, now)
+        };
+        self.tell_held(&plan);
+        let asked = self.ask(&plan.ask).await;
+        if self.dry_run {
+            self.tell_plan(&plan);
+            return next(asked, plan.again, now);
+        }
+        let written = self.exclude(&plan.exclude).await;
+        if *leads.borrow() {
+            self.evict(&plan.evict).await;
+        }
+        let news = [asked, written].into_iter().flatten().reduce(|one, other| one && other);
+        next(news, plan.again, now)
+    }
+
+    /// Looks at the Jobs of these pods. Whether all went well; `None` if there are none.
+    async fn ask(&self, pods: &[Box<str>]) -> Option<bool> {
+        let mut well = (!pods.is_empty()).then_some(true)?;
+        let owners: BTreeMap<Box<str>, (Box<str>, Owner)> = {
+            let seen = self.seen.look();
+            let owned = pods.iter().filter_map(|uid| seen.pod(uid));
+            let owned = owned.filter_map(|pod| Some((pod.namespace.clone(), pod.owner.clone()?)));
+            owned.map(|(namespace, owner)| (owner.uid.clone(), (namespace, owner))).collect()
+        };
+        let client = self.client.clone();
+        let asked = stream::iter(owners.into_values()).map(move |(namespace, owner)| {
+            let job = ApiResource::erase::<Job>(&());
+            let jobs: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &job);
+            async move {
+                let answer = jobs.get_opt(&owner.name).await;
+                (owner, answer)
+            }
+        });
+        let mut answers = std::pin::pin!(asked.buffer_unordered(AT_ONCE));
+        while let Some((owner, answer)) = answers.next().await {
+            let facts = match answer {
+                Ok(Some(job)) if job.metadata.uid.as_deref() == Some(&*owner.uid) => JobFacts::read(&job.data),
+                // It is gone: nobody makes its pods again.
+                Ok(_) => JobFacts::default(),
+                Err(error) => {
+                    tracing::warn!(job = &*owner.name, %error, "cannot look at a Job, trying again");
+                    well = false;
+                    continue;
+                }
+            };
+            self.seen.look().job(&owner.uid, facts, Timestamp::now());
+        }
+        Some(well)
+    }
+
+    /// Writes exclusions and waits until they were seen. Whether all went well; `None` if there are none.
+    async fn exclude(&mut self, excludes: &[Exclude]) -> Option<bool> {
+        let mut well = (!excludes.is_empty()).then_some(true)?;
+        let writes = {
+            let seen = self.seen.look();
+            record::writes(excludes, |name| seen.map(name), &self.policy.back_off, Timestamp::now())
+        };
+        let mut awaited = Vec::new();
+        for write in writes {
+            let name = write.name.clone();
+            match record::write(&self.maps, write).await {
+                Ok(version) => awaited.push((name, version)),
+                Err(error) => {
+                    tracing::warn!(map = name, %error, "exclusions not written, trying again");
+                    well = false;
+                }
+            }
+        }
+        if timeout(ECHO, seen_all(&self.seen, &awaited)).await.is_err() {
+            tracing::warn!("exclusions were written but not seen, looking again");
+            well = false;
+        }
+        for exclude in
+            excludes.iter().filter(|exclude| awaited.iter().any(|(name, _)| *name == record::map_of(&exclude.key)))
+        {
+            let nodes: Vec<&str> = exclude.record.nodes_at(Timestamp::now()).collect();
+            self.metrics.excluded.inc();
+            tracing::info!(entry = exclude.key, nodes = nodes.join(","), "excluded");
+        }
+        Some(well)
+    }
+
+    async fn evict(&mut self, evictions: &[Eviction]) {
+        let pods: Vec<(Eviction, Pod)> = {
+            let mut seen = self.seen.look();
+            let known: Vec<_> = evictions
+                .iter()
+                .filter_map(|eviction| Some((eviction.clone(), seen.pod(&eviction.pod)?.clone())))
+                .collect();
+            let until = Timestamp::now() + RETRY;
+            // From here on it may have happened.
+            for eviction in evictions {
+                seen.leave(&eviction.pod, until);
+            }
+            known
+        };
+        let client = self.client.clone();
+        let asked = stream::iter(pods).map(move |(eviction, pod)| {
+            let client = client.clone();
+            async move {
+                let outcome = evict(&client, &pod).await;
+                (eviction, pod, outcome)
+            }
+        });
+        let mut outcomes = std::pin::pin!(asked.buffer_unordered(AT_ONCE));
+        while let Some((eviction, pod, outcome)) = outcomes.next().await {
+            let now = Timestamp::now();
+            self.metrics.count(&pod, &eviction.cause, &outcome, now);
+            let (node, why) = match &eviction.cause {
+                Cause::Found { node, reason, .. } => (&**node, reason.clone()),
+                Cause::Outlived => ("", "an exclusion that it bears has run out".to_owned()),
+            };
+            let full_name = pod.full_name();
+            if outcome != Outcome::Evicted {
+                self.buckets.give_back(node, &pod.namespace);
+            }
+            match &outcome {
+                Outcome::Evicted => {
+                    tracing::info!(pod = full_name, node, why, "evicted");
+                    self.tell.moved(&pod, "Descheduled", &format!("evicted: {why}"));
+                }
+                Outcome::Gone => {}
+                Outcome::Changed => self.seen.look().leave(&eviction.pod, now + RECENT),
+                Outcome::Blocked(message) => {
+                    tracing::info!(pod = full_name, message, "a disruption budget keeps a pod");
+                    self.tell.warn(&pod, "EvictionBlocked", message);
+                }
+                Outcome::Failed(error) => tracing::warn!(pod = full_name, error, "not evicted, trying again"),
+            }
+        }
+    }
+
+    /// Tells of pods that are left where they are, once for each reason.
+    fn tell_held(&mut self, plan: &Plan) {
+        self.metrics.held.reset();
+        let mut told = BTreeMap::new();
+        for Held { pod: uid, why } in &plan.held {
+            self.metrics.held.with_label_values(&[why.reason()]).inc();
+            let sentence = why.to_string();
+            if self.told.get(uid) != Some(&sentence)
+                && let Some(pod) = self.seen.look().pod(uid)
+            {
+                tracing::info!(pod = pod.full_name(), why = sentence, "left where it is");
+                if !self.dry_run {
+                    self.tell.warn(pod, why.reason(), &format!("it is left where it is: {sentence}"));
+                }
+            }
+            told.insert(uid.clone(), sentence);
+        }
+        self.told.retain(|uid, _| uid.starts_with(PLANNED));
+        self.told.append(&mut told);
+    }
+
+    /// Tells what would be done, once for each pod.
+    fn tell_plan(&mut self, plan: &Plan) {
+        let planned =
+            plan.exclude.iter().map(|exclude| (&exclude.pod, "exclude its owner from its node, then evict it"));
+        for (uid, what) in planned.chain(plan.evict.iter().map(|eviction| (&eviction.pod, "evict it"))) {
+            let key: Box<str> = format!("{PLANNED}{uid}").into();
+            if self.told.insert(key, what.to_owned()).as_deref() != Some(what)
+                && let Some(pod) = self.seen.look().pod(uid)
+            {
+                let why = pod.unschedulable.as_ref().map(|trouble| &*trouble.message);
+                tracing::info!(pod = pod.full_name(), node = pod.node.as_deref(), why, what, "dry run: would");
+            }
+        }
+    }
+}
+
+/// Before the UIDs of pods of which it was told what would be done.
+const PLANNED: &str = "planned ";
+
+fn instant(when: Timestamp, now: Timestamp) -> Instant {
+    Instant::now() + Duration::try_from(when.duration_since(now)).unwrap_or_default()
+}
+
+/// When to look again: at once after something that the plan was waiting for (`news`: whether it came well).
+fn next(news: Option<bool>, again: Option<Timestamp>, now: Timestamp) -> Option<Instant> {
+    match news {
+        Some(true) => Some(Instant::now()),
+        Some(false) => Some(Instant::now() + PATIENCE),
+        None => again.map(|when| instant(when, now)),
+    }
+}
+
+/// Waits until ConfigMaps have been seen in these versions, or later ones.
+async fn seen_all(seen: &Shared, awaited: &[(String, u64)]) {
+    let is_seen = |(name, version): &(String, u64)| seen.look().map(name).is_some_and(|map| map.version >= *version);
+    while !awaited.iter().all(is_seen) {
+        seen.changed().await;
+    }
+}

@@ -1,0 +1,7 @@
+//! The descheduler service.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    descheduler::app::main(std::env::args_os())
+}

@@ -1,0 +1,130 @@
+//! Policies as the field writes them, and the errors of those that cannot be used.
+
+use super::*;
+
+const HEAD: &str = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n";
+
+fn parsed(text: &str) -> Result<PolicyFile, String> {
+    parse("policy.yaml", &format!("{HEAD}{text}")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_policy_of_the_fields_descheduler_is_understood() {
+    let text = r#"
+nodeSelector: "tier=gold"
+maxNoOfPodsToEvictPerNode: 10
+maxNoOfPodsToEvictPerNamespace: 20
+maxNoOfPodsToEvictTotal: 30
+profiles:
+- name: stuck
+  pluginConfig:
+  - name: DefaultEvictor
+    args:
+      evictLocalStoragePods: true
+      minPodAge: 1m
+      priorityThreshold: {value: 1000}
+      podProtections: {defaultDisabled: ["PodsWithPVC"]}
+  - name: PodLifeTime
+    args: {maxPodLifeTimeSeconds: 86400, states: ["Pending", "ImagePullBackOff"], namespaces: {exclude: ["kube-system"]}}
+  - name: RemovePodsHavingTooManyRestarts
+    args: {podRestartThreshold: 100, includingInitContainers: true}
+  plugins:
+    filter: {enabled: ["DefaultEvictor"]}
+    deschedule:
+      enabled: ["RemovePodsUnschedulableBelow", "PodLifeTime", "RemovePodsHavingTooManyRestarts"]
+- name: failed
+  pluginConfig:
+  - name: RemoveFailedPods
+    args: {reasons: ["OutOfcpu"], excludeOwnerKinds: ["Job"], minPodLifetimeSeconds: 3600}
+  plugins: {deschedule: {enabled: ["RemoveFailedPods"]}}
+"#;
+    let read = parsed(text).unwrap();
+    let limits = &read.limits;
+    assert_eq!((limits.per_node, limits.per_namespace, limits.total), (Some(10), Some(20), Some(30)));
+    let protections =
+        Protections { priority: 1000, claims: false, local_storage: false, min_age: Duration::from_secs(60) };
+    assert_eq!(read.policy.protections, protections);
+    assert_eq!(read.policy.nodes, [("tier".to_owned(), "gold".to_owned())]);
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let found: Vec<_> = read.policy.strategies.iter().map(|s| (s.profile.as_str(), s.plugin.clone())).collect();
+    assert_eq!(
+        found,
+        [
+            ("stuck", Plugin::UnschedulableBelow { after: Duration::from_secs(10) }),
+            (
+                "stuck",
+                Plugin::LifeTime { max: Duration::from_secs(86_400), states: owned(&["Pending", "ImagePullBackOff"]) }
+            ),
+            ("stuck", Plugin::TooManyRestarts { threshold: 100, init: true, states: vec![] }),
+            (
+                "failed",
+                Plugin::Failed {
+                    min_life: Duration::from_secs(3600),
+                    reasons: owned(&["OutOfcpu"]),
+                    not_owned_by: owned(&["Job"])
+                }
+            ),
+        ]
+    );
+    assert_eq!(read.policy.strategies[1].namespaces.exclude, ["kube-system"]);
+    assert!(read.warnings.is_empty());
+}
+
+#[test]
+fn what_is_not_known_is_refused_by_name_and_line() {
+    let enabled =
+        |name: &str| format!("profiles:\n- name: p\n  plugins:\n    deschedule:\n      enabled:\n      - {name}\n");
+    let args =
+        |name: &str, args: &str| format!("profiles:\n- name: p\n  pluginConfig:\n  - name: {name}\n    args: {args}\n");
+    for (text, words) in [
+        (
+            enabled("RemoveDuplicates"),
+            "policy.yaml:8: plugin \"RemoveDuplicates\" is not known; those that are: Remove",
+        ),
+        (enabled("PodLifeTime"), "policy.yaml:8: args of PodLifeTime: maxPodLifeTimeSeconds is missing"),
+        (
+            args("PodLifeTime", "{maxPodLifetimeSeconds: 3}"),
+            "policy.yaml:6: args of PodLifeTime: unknown field `maxPodLifetimeSeconds`",
+        ),
+        (
+            args("RemoveFailedPods", "{namespaces: {include: [a], exclude: [b]}}"),
+            "policy.yaml:6: args of RemoveFailedPods: namespaces",
+        ),
+        (args("RemovePodsHavingTooManyRestarts", "{podRestartThreshold: 0}"), "podRestartThreshold is missing or 0"),
+        (
+            args("DefaultEvictor", "{minReplicas: 2}"),
+            "policy.yaml:6: args of DefaultEvictor: unknown field `minReplicas`",
+        ),
+        (args("DefaultEvictor", "{minPodAge: soon}"), "policy.yaml:6: args of DefaultEvictor: minPodAge"),
+        (
+            args("DefaultEvictor", "{podProtections: {extraEnabled: [PodsWithoutPDB]}}"),
+            "\"PodsWithoutPDB\" is not known",
+        ),
+        ("profiles: []\nbalance: 1\n".to_owned(), "unknown field"),
+        ("profiles:\n- name: p\n  plugins:\n    balance: {enabled: [X]}\n".to_owned(), "unknown field"),
+        ("profiles: 3\n".to_owned(), "policy.yaml is not valid"),
+    ] {
+        let error = parsed(&text).unwrap_err();
+        assert!(error.contains(words), "{error}\n does not say\n{words}");
+    }
+}
+
+#[test]
+fn another_version_or_kind_is_refused_with_its_line() {
+    for (text, words) in [
+        (
+            "kind: DeschedulerPolicy\napiVersion: descheduler/v1alpha1\nprofiles: []\n",
+            "p:2: apiVersion \"descheduler/v1alpha1\"",
+        ),
+        ("apiVersion: descheduler/v1alpha2\nkind: X\nprofiles: []\n", "p:2: kind \"X\""),
+        ("", "p is not valid"),
+    ] {
+        let error = parse("p", text).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_policy_without_plugins_is_worth_a_warning() {
+    assert_eq!(parsed("profiles: []\n").unwrap().warnings, ["policy.yaml enables no plugin: nothing is moved"]);
+}
