@@ -72,7 +72,8 @@ fn the_summary_names_our_pods_as_above() -> anyhow::Result<()> {
         foreign(world, below).await?;
         until_told(lower, "real", "stats/summary", "\"foreign\"").await?;
         for path in ["stats/summary", "stats/summary?only_cpu_and_memory=true"] {
-            let summary = eventually(PATIENCE, &format!("{path} tells of the pod"), async || {
+            let about = format!("{path} tells of the pod");
+            let summary = eventually(PATIENCE, &about, async || {
                 let (kind, text) = ask(upper, "link", path).await?;
                 ensure!(kind == "application/json", "{kind}");
                 let summary: Value = serde_json::from_str(&text)?;

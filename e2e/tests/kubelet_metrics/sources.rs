@@ -71,17 +71,11 @@ fn the_finer_rights_of_kubelets_do_not_open_them_through_an_api_server() -> anyh
         let (lower, node) = (&world.pair.lower, world.pair.node.name());
         e2e::namespace::make(above.namespace(), lower).await?;
         let namespace = above.namespace();
-        let fine = "--resource=nodes/metrics,nodes/stats";
+        let (fine, account) = ("--resource=nodes/metrics,nodes/stats", format!("--serviceaccount={namespace}:fine"));
         for args in [
             ["create", "serviceaccount", "fine", "--namespace", namespace].as_slice(),
             &["create", "clusterrole", "fine", "--verb=get", fine],
-            &[
-                "create",
-                "clusterrolebinding",
-                "fine",
-                "--clusterrole=fine",
-                &format!("--serviceaccount={namespace}:fine"),
-            ],
+            &["create", "clusterrolebinding", "fine", "--clusterrole=fine", &account],
         ] {
             lower.kubectl(args).await?;
         }

@@ -8,7 +8,7 @@ use tensile_core::placement::{KeptKeys, PlacementError, restore};
 use tensile_testkit::flat_cluster::{self, Choices, KEPT};
 use webhook::mutate::{Known, Policy};
 
-use super::{admitted, answer_on_create, patched, virtual_pod};
+use super::{admitted, answer_on_create, patched, unknown, virtual_pod};
 
 fn now() -> Timestamp {
     "2026-01-02T15:00:00Z".parse().unwrap()
@@ -24,7 +24,7 @@ fn excluded(key: &str, nodes: &[&str]) -> Exclusions {
 }
 
 fn admitted_with(pod: &Value, policy: &Policy, exclusions: &Exclusions, now: Timestamp) -> Value {
-    patched(pod, &answer_on_create(pod, policy, Known { exclusions, now }))
+    patched(pod, &answer_on_create(pod, policy, Known { exclusions, now, ..unknown() }))
 }
 
 /// The nodes that a pod is kept off, and that is all its affinity says.
