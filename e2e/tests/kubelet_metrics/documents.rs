@@ -102,11 +102,10 @@ fn the_summary_names_our_pods_as_above() -> anyhow::Result<()> {
 fn metrics_of_cadvisor_and_of_probes_are_those_of_our_pods() -> anyhow::Result<()> {
     test("probes", async |world, above, below| {
         let (upper, lower, namespace) = (&world.pair.upper, &world.pair.lower, above.namespace());
-        let mut probed = world.pair.pod("probed", BUSY);
-        probed["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": "50m" } });
-        probed["spec"]["containers"][0]["readinessProbe"] =
-            json!({ "exec": { "command": ["true"] }, "periodSeconds": 1 });
-        above.create(&probed).await?;
+        let mut pod = world.pair.pod("probed", BUSY);
+        pod["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": "50m" } });
+        pod["spec"]["containers"][0]["readinessProbe"] = json!({ "exec": { "command": ["true"] }, "periodSeconds": 1 });
+        above.create(&pod).await?;
         let pod = above.until_ready("probed").await?;
         foreign(world, below).await?;
         until_told(lower, "real", "metrics/cadvisor", &format!("namespace=\"{namespace}\",pod=\"foreign\"")).await?;

@@ -18,16 +18,16 @@ fn answer(pod: &Value) -> Vec<u8> {
     answer_on_create(pod, &Policy::default(), known)
 }
 
-fn claiming(claims: &[&str], spec: Value) -> Value {
+fn claiming(claims: &[&str], spec: &Value) -> Value {
     let volume = |claim: &&str| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
-    let mut pod = virtual_pod(&spec);
+    let mut pod = virtual_pod(spec);
     pod["spec"]["volumes"] = claims.iter().map(volume).collect();
     pod
 }
 
 #[test]
 fn a_pod_goes_to_the_virtual_node_of_its_claim() {
-    let pod = claiming(&["mine", "unknown"], json!({"nodeSelector": {"disk": "ssd"}}));
+    let pod = claiming(&["mine", "unknown"], &json!({"nodeSelector": {"disk": "ssd"}}));
     let admitted = patched(&pod, &answer(&pod));
     assert_eq!(admitted["spec"]["nodeName"], "edge");
     assert_eq!(admitted["metadata"]["annotations"]["clusterSelector"].as_str().unwrap().matches("ssd").count(), 1);
@@ -38,7 +38,7 @@ fn a_pod_goes_to_the_virtual_node_of_its_claim() {
 
 #[test]
 fn a_pod_that_cannot_be_bound_yet_or_is_bound_already_is_not_sent_anywhere() {
-    for spec in [json!({"schedulingGates": [{"name": "example.org/wait"}]}), json!({"nodeName": "west"})] {
+    for spec in &[json!({"schedulingGates": [{"name": "example.org/wait"}]}), json!({"nodeName": "west"})] {
         let pod = claiming(&["mine"], spec);
         assert_eq!(patched(&pod, &answer(&pod))["spec"].get("nodeName"), pod["spec"].get("nodeName"));
     }
@@ -48,7 +48,7 @@ fn a_pod_that_cannot_be_bound_yet_or_is_bound_already_is_not_sent_anywhere() {
 
 #[test]
 fn claims_that_disagree_are_left_to_the_scheduler_with_a_warning() {
-    let pod = claiming(&["mine", "other"], json!({}));
+    let pod = claiming(&["mine", "other"], &json!({}));
     let told = answer(&pod);
     assert_eq!(patched(&pod, &told)["spec"].get("nodeName"), None);
     let told: Value = serde_json::from_slice(&told).unwrap();

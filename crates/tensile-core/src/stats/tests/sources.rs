@@ -9,7 +9,7 @@ use super::{super::*, *};
 
 #[test]
 fn the_metrics_api_is_read_as_it_answers() {
-    // Recorded from metrics-server 0.8, shortened.
+    // In the shape that metrics-server 0.8 answers with.
     let answer = r#"{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[
         {"metadata":{"name":"web","namespace":"ns","creationTimestamp":"2026-01-02T03:05:00Z","labels":{"a":"b"}},
          "timestamp":"2026-01-02T03:04:50Z","window":"14.537s",
