@@ -114,7 +114,11 @@ impl Split {
         let Some(tolerations) = &self.upper.tolerations else {
             return Ok(());
         };
-        let tolerations = tolerations.as_array().ok_or_else(|| Path::Root("spec.tolerations").must_be("a list"))?;
+        let at = Path::Root("spec.tolerations");
+        let tolerations = tolerations.as_array().ok_or_else(|| at.must_be("a list"))?;
+        for (index, toleration) in tolerations.iter().enumerate() {
+            raw::object(toleration, at.item(index))?;
+        }
         let authors = tolerations.iter().filter(|toleration| {
             let key = toleration.get("key").and_then(Value::as_str).unwrap_or_default();
             is_first || (key != names::NODE_NOT_READY && key != names::NODE_UNREACHABLE)

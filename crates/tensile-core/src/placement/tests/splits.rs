@@ -286,6 +286,7 @@ fn a_field_of_the_wrong_type_says_which() {
         (json!({"affinity": 1}), "spec.affinity must be an object"),
         (json!({"affinity": {"nodeAffinity": 1}}), "spec.affinity.nodeAffinity must be an object"),
         (json!({"tolerations": {}}), "spec.tolerations must be a list"),
+        (json!({"tolerations": [{}, 3]}), "spec.tolerations[1] must be an object"),
         (
             json!({"affinity": one_of(&[json!({"matchExpressions": [{"key": "a", "values": [1]}]})])}),
             "nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values[0] must be a string",
