@@ -28,6 +28,10 @@ lint:
 test *ARGS:
     cargo test --locked {{ARGS}}
 
+# Damaged inputs to what reads foreign bytes, CASES of each kind.
+fuzz CASES="1000000":
+    TENSILE_FUZZ_CASES={{CASES}} cargo test --release --locked -p webhook --test it -- fuzz
+
 # One crate alone: what it declares must be enough to build and test it.
 crate NAME:
     cargo test --locked -p {{NAME}}

@@ -5,5 +5,5 @@
 mod generate;
 mod oracle;
 
-pub use generate::{Choices, Cluster, KEPT, clusters, pod, requirement, term};
+pub use generate::{Choices, Cluster, KEPT, add_topologies, clusters, pod, requirement, term};
 pub use oracle::{Machine, allows, selects};

@@ -2,4 +2,5 @@
 
 pub mod fault_proxy;
 pub mod flat_cluster;
+pub mod fuzz;
 pub mod shipped;

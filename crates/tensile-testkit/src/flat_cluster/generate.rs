@@ -109,6 +109,48 @@ pub fn pod(choices: &mut Choices<'_>) -> Value {
     json!({"metadata": {"name": "p", "annotations": {"mine": "kept"}}, "spec": spec})
 }
 
+/// Adds pod affinity, anti-affinity and topology spread over clusters, regions and hosts to a pod. The oracle does not
+/// see them: where they allow a pod depends on where others are.
+pub fn add_topologies(pod: &mut Value, choices: &mut Choices<'_>) {
+    let spread = choices.list(2, |choices| {
+        let when = choices.of(&["DoNotSchedule", "ScheduleAnyway"]);
+        let mut constraint = near(choices);
+        constraint["maxSkew"] = json!(1 + choices.below(3));
+        constraint["whenUnsatisfiable"] = json!(when);
+        constraint
+    });
+    if !spread.is_empty() {
+        pod["spec"]["topologySpreadConstraints"] = json!(spread);
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let required = choices.list(2, near);
+        let preferred = choices.list(2, |choices| {
+            let weight = 1 + choices.below(100);
+            json!({"weight": weight, "podAffinityTerm": near(choices)})
+        });
+        for (list, terms) in [
+            ("requiredDuringSchedulingIgnoredDuringExecution", required),
+            ("preferredDuringSchedulingIgnoredDuringExecution", preferred),
+        ] {
+            if !terms.is_empty() {
+                pod["spec"]["affinity"][kind][list] = json!(terms);
+            }
+        }
+    }
+}
+
+fn near(choices: &mut Choices<'_>) -> Value {
+    let selector = choices.of(&["web", "cache", "db"]);
+    let mut term = json!({
+        "topologyKey": choices.of(&["clusterID", "region", "kubernetes.io/hostname", "zone"]),
+        "labelSelector": {"matchLabels": {"app": selector}},
+    });
+    if choices.rarely(3) {
+        term["matchLabelKeys"] = json!(["pod-template-hash"]);
+    }
+    term
+}
+
 /// One node selector term, at times an empty one.
 pub fn term(choices: &mut Choices<'_>) -> Value {
     let mut term = json!({});
