@@ -13,6 +13,7 @@ mod restart;
 mod statistics;
 mod streams;
 mod table;
+pub(crate) mod webhook;
 
 use crate::{binaries, cargo};
 use lab::Lab;

@@ -21,7 +21,16 @@ pub(crate) fn command(subcommand: &str) -> Command {
 /// Builds the services, so that they lie beside this program.
 pub(crate) async fn build_services() -> anyhow::Result<()> {
     // Without this very program: it runs.
-    let status = command("build").args(["--workspace", "--exclude", "e2e", "--bins"]).status().await;
+    build(&["--workspace", "--exclude", "e2e"]).await
+}
+
+/// Builds one service, so that it lies beside this program.
+pub(crate) async fn build_service(package: &str) -> anyhow::Result<()> {
+    build(&["--package", package]).await
+}
+
+async fn build(packages: &[&str]) -> anyhow::Result<()> {
+    let status = command("build").args(packages).arg("--bins").status().await;
     let status = status.context("cannot start cargo")?;
     ensure!(status.success(), "cargo build: {status}");
     Ok(())

@@ -33,6 +33,8 @@ enum Command {
     Accept,
     /// Measures pods through a virtual node against pods created directly; build in release.
     Bench(bench::Settings),
+    /// Measures the webhook alone; build in release.
+    BenchWebhook(bench::webhook::Settings),
     /// Finds or builds the real binaries that everything else needs.
     Binaries {
         /// Kubernetes versions, such as 1.36.3 or 1.36 [default: all supported].
@@ -81,6 +83,7 @@ async fn act(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Demo { once } => demo::run(once).await?,
         Command::Bench(settings) => bench::run(settings).await?,
+        Command::BenchWebhook(settings) => bench::webhook::run(settings).await?,
         Command::Accept => return accept::run().await,
         Command::Binaries { versions } => {
             let asked: Vec<&str> = versions.iter().map(String::as_str).collect();
