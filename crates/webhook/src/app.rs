@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use std::sync::{Arc, RwLock};
 
 use anyhow::Context;
+use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use kube::Client;
 use prometheus::Registry;
+use tensile_core::exclusion::Exclusions;
 use tensile_runtime::admin::{self, Readiness};
 use tensile_runtime::clients::{self, ClientSource, wait_for_upper};
 use tensile_runtime::process::ProcessCollector;
@@ -21,6 +23,7 @@ use tokio::net::TcpListener;
 use crate::args::{Args, Certificate, FollowClaims, SelfManaged, Settings};
 use crate::certificates::keeper::{Keeper, Place};
 use crate::claims;
+use crate::exclusions;
 use crate::metrics::{Expiration, Metrics};
 use crate::permissions;
 use crate::router::{Admission, router};
@@ -77,9 +80,10 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on --address and --port {}", settings.listen))?;
     tracing::info!(address = %listener.local_addr()?, tls = certificate.is_some(), "serving");
     let selected = Arc::<RwLock<SelectedNodes>>::default();
+    let exclusions = exclusions(&settings, &mut tasks).await?;
     let router = router(Arc::new(Admission {
         policy: settings.policy,
-        exclusions: Arc::default(),
+        exclusions,
         selected: selected.clone(),
         deadline: settings.deadline,
         metrics,
@@ -102,6 +106,20 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     follow_claims(settings.follow_claims, &settings.api, selected, &readiness, &mut tasks).await?;
     serving.ready();
     Ok(tasks.run(signals, settings.drain).await?)
+}
+
+/// What is heard of exclusions, and the task that hears it. Nobody waits for it: admission comes first.
+async fn exclusions(settings: &Settings, tasks: &mut Tasks) -> anyhow::Result<Arc<ArcSwap<Exclusions>>> {
+    let heard = Arc::new(ArcSwap::default());
+    if let Some(namespace) = settings.exclusions.clone() {
+        let client = clients::connect(&settings.api).await.context("upper cluster")?;
+        let (heard, stop) = (heard.clone(), tasks.stop());
+        tasks.spawn("exclusions", async move {
+            exclusions::follow(client, &namespace, heard, stop).await;
+            Ok::<_, Infallible>(())
+        });
+    }
+    Ok(heard)
 }
 
 /// What is served, and the task that keeps it; `None` for plain HTTP.

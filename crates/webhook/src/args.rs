@@ -16,6 +16,7 @@ use tensile_runtime::listen::ListenAddr;
 use tensile_runtime::telemetry::LogArgs;
 
 use crate::mutate::Policy;
+use crate::pod::Taken;
 
 pub use accepted::TensileKube;
 pub use certificate::{CertificateArgs, SelfManaged};
@@ -89,11 +90,28 @@ pub struct Args {
     #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
     pub cluster_topology_keys: Option<Vec<String>>,
 
+    /// Namespace whose ConfigMaps labelled tensile.io/exclusions=true say which virtual nodes an owner's new pods keep off;
+    /// the descheduler writes them [default: none is looked for]
+    #[arg(long, value_name = "NAMESPACE", help_heading = PODS)]
+    pub exclusions_namespace: Option<String>,
+
     /// How long pods stay bound to a virtual node that is lost, in seconds [default: for ever]
     #[arg(long, value_name = "SECONDS", help_heading = PODS)]
     pub node_lost_toleration_seconds: Option<u32>,
 
-    /// Deny pods that cannot work on a virtual node (DaemonSet, host namespaces, hostPath) instead of warning
+    /// The virtual nodes take pods that use the network, process ids or IPC of their node, as their flag of this name
+    /// says: nobody is warned of it [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub allow_host_namespaces: Option<bool>,
+
+    /// The virtual nodes refuse pods that mount a path of their node, as their flag of this name says [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub refuse_host_path: Option<bool>,
+
+    /// Deny pods that virtual nodes refuse (of a DaemonSet, with host namespaces, hostPath or resource claims) instead of
+    /// warning their author [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = boolean, help_heading = PODS)]
     pub deny_unsupported: Option<bool>,
@@ -140,6 +158,8 @@ pub struct Settings {
     pub metrics: ListenAddr,
     /// How long to drain.
     pub drain: Duration,
+    /// Where exclusions are looked for.
+    pub exclusions: Option<String>,
     /// What is done to pods.
     pub policy: Policy,
     /// Whether pods go to the virtual nodes of their claims.
@@ -240,9 +260,14 @@ impl Settings {
             deadline: args.request_timeout.unwrap_or(DEFAULT_DEADLINE),
             metrics: args.metrics_addr.unwrap_or(ListenAddr::AllOn(8081)),
             drain: args.drain_timeout.unwrap_or(DEFAULT_DRAIN),
+            exclusions: args.exclusions_namespace.filter(|namespace| !namespace.is_empty()),
             policy: Policy {
                 kept,
                 node_lost_seconds: args.node_lost_toleration_seconds,
+                taken: Taken {
+                    host_namespaces: args.allow_host_namespaces.unwrap_or_default(),
+                    no_host_path: args.refuse_host_path.unwrap_or_default(),
+                },
                 deny_unsupported: args.deny_unsupported.unwrap_or_default(),
             },
             follow_claims: match args.follow_selected_node {

@@ -7,6 +7,7 @@ pub mod app;
 pub mod args;
 pub mod certificates;
 pub mod claims;
+pub mod exclusions;
 pub mod metrics;
 pub mod mutate;
 pub mod permissions;

@@ -6,7 +6,7 @@ use tensile_core::exclusion::{self, Exclusions, Subject};
 use tensile_core::names;
 use tensile_core::placement::{self, KeptKeys, Placement, PlacementError, Split};
 
-use crate::pod::Pod;
+use crate::pod::{Pod, Taken};
 use crate::review::{Denial, Operation, Request, Verdict};
 use crate::selected_node::{Choice, SelectedNodes};
 use crate::tolerations::tolerate_node_loss;
@@ -21,7 +21,9 @@ pub struct Policy {
     pub kept: KeptKeys,
     /// How long pods tolerate the loss of their virtual node, in seconds; `None`: for ever.
     pub node_lost_seconds: Option<u32>,
-    /// Refuse pods that cannot work on a virtual node instead of warning their author.
+    /// What virtual nodes take.
+    pub taken: Taken,
+    /// Deny pods that virtual nodes refuse instead of warning their author.
     pub deny_unsupported: bool,
 }
 
@@ -60,10 +62,12 @@ pub fn decide(request: &Request<'_>, policy: &Policy, known: Known<'_>) -> Verdi
     if !pod.is_labelled(names::VIRTUAL_POD) || opts_out {
         return Verdict::Untouched;
     }
-    let mut warnings = pod.doubts();
-    if policy.deny_unsupported && !warnings.is_empty() {
-        return Verdict::Denied(Denial { code: 403, reason: "Forbidden", message: warnings.join("; ") });
+    let doubts = pod.doubts(policy.taken);
+    let refused: Vec<&str> = doubts.iter().filter(|doubt| doubt.refused).map(|doubt| doubt.text.as_str()).collect();
+    if policy.deny_unsupported && !refused.is_empty() {
+        return Verdict::Denied(Denial { code: 403, reason: "Forbidden", message: refused.join("; ") });
     }
+    let mut warnings: Vec<String> = doubts.into_iter().map(|doubt| doubt.text).collect();
     let original = match pod.placement() {
         Ok(original) => original,
         Err(error) => return Verdict::Denied(unreadable(error)),

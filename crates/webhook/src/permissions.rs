@@ -23,3 +23,8 @@ pub fn certificates(place: &Place) -> Vec<Permission<'_>> {
     // No rule can allow to create only objects of one name.
     all.chain([secret("create")]).collect()
 }
+
+/// To hear of exclusions.
+pub fn exclusions(namespace: &str) -> Vec<Permission<'_>> {
+    ["list", "watch"].into_iter().map(|verb| Permission::core(verb, "configmaps").within(namespace)).collect()
+}

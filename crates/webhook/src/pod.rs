@@ -16,8 +16,7 @@ pub struct Pod<'a> {
     /// Its `metadata`.
     #[serde(borrow, default)]
     pub metadata: Metadata<'a>,
-    /// Its `spec`.
-    #[serde(default)]
+    /// Its `spec`, which every pod has: a patch adds to it.
     pub spec: Spec,
 }
 
@@ -71,6 +70,26 @@ pub struct Spec {
     node_name: Option<IgnoredAny>,
     #[serde(default)]
     scheduling_gates: Option<Vec<IgnoredAny>>,
+    #[serde(default)]
+    resource_claims: Option<Vec<IgnoredAny>>,
+}
+
+/// What virtual nodes were told to take, in flags that are the same there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Pods may use the network, process ids and IPC of lower nodes.
+    pub host_namespaces: bool,
+    /// Pods that mount a path of their node are refused.
+    pub no_host_path: bool,
+}
+
+/// Something in a pod that cannot work on a virtual node, or not as its author may expect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// A sentence for the author.
+    pub text: String,
+    /// A virtual node refuses the pod for it.
+    pub refused: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -134,22 +153,33 @@ impl Pod<'_> {
         Ok(json!({"metadata": {"annotations": annotations}, "spec": spec}))
     }
 
-    /// What in it cannot work on a virtual node, or not as its author may expect: a sentence each.
-    pub fn doubts(&self) -> Vec<String> {
+    /// What in it cannot work on virtual nodes that take this, or not as its author may expect.
+    pub fn doubts(&self, taken: Taken) -> Vec<Doubt> {
         let mut doubts = Vec::new();
+        let mut doubt = |refused, text: String| doubts.push(Doubt { text, refused });
         if self.controller().is_some_and(|owner| owner.kind == "DaemonSet") {
-            doubts.push("pods of a DaemonSet do not run on virtual nodes".to_owned());
+            doubt(true, "pods of a DaemonSet do not run on virtual nodes".to_owned());
         }
         for (field, wanted) in
             [("hostNetwork", self.spec.host_network), ("hostPID", self.spec.host_pid), ("hostIPC", self.spec.host_ipc)]
         {
-            if wanted == Some(true) {
-                doubts.push(format!("spec.{field}: virtual nodes refuse it unless they are told to allow it"));
+            if wanted == Some(true) && !taken.host_namespaces {
+                doubt(true, format!("spec.{field}: virtual nodes refuse it"));
             }
         }
-        for volume in self.spec.volumes.iter().flatten().filter(|volume| volume.host_path.is_some()) {
-            doubts
-                .push(format!("volume {:?}: hostPath is a path of whichever lower node the pod lands on", volume.name));
+        if self.spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+            doubt(
+                true,
+                "spec.resourceClaims: virtual nodes refuse it, lower nodes cannot serve these claims".to_owned(),
+            );
+        }
+        for Volume { name, .. } in self.spec.volumes.iter().flatten().filter(|volume| volume.host_path.is_some()) {
+            let text = if taken.no_host_path {
+                format!("volume {name:?}: virtual nodes refuse hostPath")
+            } else {
+                format!("volume {name:?}: hostPath is a path of whichever lower node the pod lands on")
+            };
+            doubt(taken.no_host_path, text);
         }
         doubts
     }

@@ -30,7 +30,8 @@ fn the_chart_gives_what_the_service_needs_and_no_more() {
     let mut given = rights(&yaml("charts/webhook/files/certificate-rules.yaml")[0], Some("the release's"));
     given.extend(rights(&yaml("charts/webhook/files/registration-rules.yaml")[0], None));
     given.extend(rights(&yaml("charts/webhook/files/claim-rules.yaml")[0], None));
-    let needed = permissions::certificates(&place);
+    given.extend(rights(&yaml("charts/webhook/files/exclusion-rules.yaml")[0], Some("the release's")));
+    let needed = [permissions::certificates(&place), permissions::exclusions(&place.namespace)].concat();
     let needed =
         needed.iter().chain(permissions::CLAIMS).map(|p| Right::new(p.verb, p.group, p.resource, p.namespace, p.name));
     assert_eq!(given, needed.collect());

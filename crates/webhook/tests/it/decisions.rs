@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use webhook::mutate::Policy;
-use webhook::review::{Denial, Operation, Verdict};
+use webhook::review::{Denial, Operation, Review, Verdict};
 
 use super::{admitted, on_create, review, verdict_on, virtual_pod};
 
@@ -90,6 +90,11 @@ fn what_is_none_of_its_business_is_left_as_it_is() {
     deployment["request"]["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
     let mut foreign = review("CREATE", "default", &plain_pod());
     foreign["request"]["kind"]["group"] = json!("example.com");
+    let mut debugging = review("UPDATE", "default", &plain_pod());
+    debugging["request"]["subResource"] = json!("ephemeralcontainers");
+    let mut binding = review("CREATE", "default", &plain_pod());
+    binding["request"]["kind"]["kind"] = json!("Binding");
+    binding["request"]["subResource"] = json!("binding");
     for review in [
         review("CREATE", "kube-system", &plain_pod()),
         review("UPDATE", "default", &plain_pod()),
@@ -97,6 +102,8 @@ fn what_is_none_of_its_business_is_left_as_it_is() {
         status,
         deployment,
         foreign,
+        debugging,
+        binding,
         labelled(json!(null)),
         labelled(json!({})),
         labelled(json!({"virtual-pod": "yes"})),
@@ -104,7 +111,59 @@ fn what_is_none_of_its_business_is_left_as_it_is() {
         labelled(json!({"virtual-pod": "true", "create-by-descheduler": "true"})),
     ] {
         assert_eq!(verdict_on(&review, &Policy::default()), Verdict::Untouched, "{review}");
+        // Byte for byte: the answer has no patch, not even an empty one.
+        let body = review.to_string();
+        let answer = Review::read(body.as_bytes()).unwrap().answer(&Verdict::Untouched).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(answer["response"], json!({"uid": "u-1", "allowed": true}));
     }
+}
+
+#[test]
+fn a_gated_pod_is_split_and_its_gates_stay() {
+    let mut pod = plain_pod();
+    pod["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+    let gated = admitted(&pod, &Policy::default());
+    assert_eq!(gated["spec"]["schedulingGates"], pod["spec"]["schedulingGates"]);
+    assert_eq!(gated["spec"]["nodeSelector"], json!({"clusterID": "a"}));
+}
+
+#[test]
+fn a_pod_that_is_made_again_with_its_stash_is_merged_and_nothing_is_nested() {
+    let mut copy = admitted(&plain_pod(), &Policy::default());
+    copy["spec"]["nodeSelector"]["zone"] = json!("z1");
+    copy["spec"]["tolerations"].as_array_mut().unwrap().push(json!({"key": "new", "operator": "Exists"}));
+    let again = admitted(&copy, &Policy::default());
+    assert_eq!(again["spec"]["nodeSelector"], json!({"clusterID": "a"}));
+    let loss = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+    let stash: Value =
+        serde_json::from_str(again["metadata"]["annotations"]["clusterSelector"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        stash,
+        json!({
+            "nodeSelector": {"disk": "ssd", "zone": "z1"},
+            "tolerations": [
+                loss("node.kubernetes.io/not-ready"),
+                loss("node.kubernetes.io/unreachable"),
+                {"key": "new", "operator": "Exists"},
+            ],
+        })
+    );
+}
+
+#[test]
+fn match_label_keys_go_where_their_constraint_goes() {
+    // The API server merges them into the selector when it stores a pod, which is after this.
+    let spread = |key: &str| {
+        json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["pod-template-hash"]})
+    };
+    let constraints = json!([spread("clusterID"), spread("kubernetes.io/hostname")]);
+    let pod = admitted(&virtual_pod(&json!({"topologySpreadConstraints": constraints})), &Policy::default());
+    assert_eq!(pod["spec"]["topologySpreadConstraints"], json!([spread("clusterID")]));
+    let stash: Value =
+        serde_json::from_str(pod["metadata"]["annotations"]["clusterSelector"].as_str().unwrap()).unwrap();
+    assert_eq!(stash["topologySpreadConstraints"], json!([spread("kubernetes.io/hostname")]));
 }
 
 #[test]
@@ -120,31 +179,12 @@ fn a_pod_whose_stash_cannot_be_read_is_denied() {
 
 #[test]
 fn a_pod_that_is_no_pod_is_denied() {
-    let pod = json!({"metadata": {"labels": ["virtual-pod"]}});
-    let Verdict::Denied(denial) = on_create(&pod, &Policy::default()) else { panic!() };
-    assert_eq!((denial.code, denial.reason), (400, "BadRequest"));
-    assert!(denial.message.starts_with("the pod cannot be read: invalid type: sequence"), "{}", denial.message);
-}
-
-#[test]
-fn what_cannot_work_on_a_virtual_node_is_warned_of_or_denied() {
-    let mut pod = virtual_pod(&json!({
-        "hostNetwork": true, "hostPID": true, "hostIPC": true,
-        "volumes": [{"name": "data", "emptyDir": {}}, {"name": "logs", "hostPath": {"path": "/var/log"}}],
-    }));
-    pod["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true}]);
-    let doubts = [
-        "pods of a DaemonSet do not run on virtual nodes",
-        "spec.hostNetwork: virtual nodes refuse it unless they are told to allow it",
-        "spec.hostPID: virtual nodes refuse it unless they are told to allow it",
-        "spec.hostIPC: virtual nodes refuse it unless they are told to allow it",
-        "volume \"logs\": hostPath is a path of whichever lower node the pod lands on",
-    ];
-    let Verdict::Changed { warnings, .. } = on_create(&pod, &Policy::default()) else { panic!() };
-    assert_eq!(warnings, doubts);
-
-    let policy = Policy { deny_unsupported: true, ..Policy::default() };
-    let denial = Denial { code: 403, reason: "Forbidden", message: doubts.join("; ") };
-    assert_eq!(on_create(&pod, &policy), Verdict::Denied(denial));
+    for (pod, reason) in [
+        (json!({"metadata": {"labels": ["virtual-pod"]}, "spec": {}}), "invalid type: sequence"),
+        (json!({"metadata": {"labels": {"virtual-pod": "true"}}}), "missing field `spec`"),
+    ] {
+        let Verdict::Denied(denial) = on_create(&pod, &Policy::default()) else { panic!() };
+        assert_eq!((denial.code, denial.reason), (400, "BadRequest"));
+        assert!(denial.message.starts_with(&format!("the pod cannot be read: {reason}")), "{}", denial.message);
+    }
 }

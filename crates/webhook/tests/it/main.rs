@@ -9,10 +9,14 @@
 
 mod decisions;
 mod exclusions;
+mod fuzz;
 mod http;
 mod https;
+mod migration;
 mod properties;
 mod selected;
+mod tensile_kube;
+mod unsupported;
 
 use std::sync::LazyLock;
 

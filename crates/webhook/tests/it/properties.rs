@@ -19,7 +19,9 @@ fn policy() -> Policy {
 
 /// A generated pod that opts in, with members no build knows.
 fn pod(bytes: &[u8]) -> Value {
-    let mut pod = flat_cluster::pod(&mut Choices(bytes));
+    let mut choices = Choices(bytes);
+    let mut pod = flat_cluster::pod(&mut choices);
+    flat_cluster::add_topologies(&mut pod, &mut choices);
     pod["metadata"]["labels"] = json!({"virtual-pod": "true", "app": "x"});
     pod["metadata"]["laterMeta"] = json!({"n": 1});
     pod["spec"]["laterSpec"] = json!([{"deep": [null, 1.5, "x"]}]);
@@ -30,7 +32,48 @@ fn pod(bytes: &[u8]) -> Value {
 }
 
 fn pods(count: usize) -> impl Strategy<Value = Vec<Vec<u8>>> {
-    prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), count)
+    prop::collection::vec(prop::collection::vec(any::<u8>(), 0..130), count)
+}
+
+/// Where a pod, and a stash, hold constraints over topologies.
+const TOPOLOGIES: [&str; 5] = [
+    "/topologySpreadConstraints",
+    "/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution",
+    "/affinity/podAffinity/preferredDuringSchedulingIgnoredDuringExecution",
+    "/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution",
+    "/affinity/podAntiAffinity/preferredDuringSchedulingIgnoredDuringExecution",
+];
+
+fn distinct(list: Option<&Value>) -> Vec<Value> {
+    let mut seen = Vec::new();
+    for item in list.and_then(Value::as_array).into_iter().flatten() {
+        if !seen.contains(item) {
+            seen.push(item.clone());
+        }
+    }
+    seen
+}
+
+fn sorted(values: &[Value]) -> Vec<String> {
+    let mut texts: Vec<String> = values.iter().map(Value::to_string).collect();
+    texts.sort();
+    texts.dedup();
+    texts
+}
+
+/// The part of a constraint that has the topology key.
+fn term(constraint: &Value) -> &Value {
+    constraint.get("podAffinityTerm").unwrap_or(constraint)
+}
+
+fn is_over_clusters(constraint: &Value) -> bool {
+    KEPT.iter().any(|key| term(constraint)["topologyKey"] == *key)
+}
+
+fn in_one_cluster(mut constraint: Value) -> Value {
+    let key = if constraint.get("podAffinityTerm").is_some() { "/podAffinityTerm/topologyKey" } else { "/topologyKey" };
+    *constraint.pointer_mut(key).unwrap() = json!("clusterID");
+    constraint
 }
 
 /// The pod without what the webhook may change.
@@ -106,6 +149,28 @@ proptest! {
             let admitted = admitted(&pod, &policy());
             let again = on_create(&admitted, &policy());
             prop_assert_eq!(again, Verdict::Changed { patch: vec![], warnings: vec![] }, "{}", admitted);
+        }
+    }
+
+    /// Each constraint over a topology is decided in one place, by the level of its key; pods that must be together are
+    /// first of all in one cluster.
+    #[test]
+    fn every_constraint_over_a_topology_is_decided_once(pods in pods(10)) {
+        for pod in pods.iter().map(|bytes| pod(bytes)) {
+            let admitted = admitted(&pod, &policy());
+            let stash: Value =
+                serde_json::from_str(admitted["metadata"]["annotations"]["clusterSelector"].as_str().unwrap()).unwrap();
+            for path in TOPOLOGIES {
+                let lists = [&pod["spec"], &admitted["spec"], &stash].map(|value| distinct(value.pointer(path)));
+                let [asked, upper, stashed] = lists;
+                let (over_clusters, below): (Vec<_>, Vec<_>) = asked.into_iter().partition(is_over_clusters);
+                prop_assert_eq!(&stashed, &below, "{} of {}", path, pod);
+                let mut expected = over_clusters;
+                if path.contains("podAffinity") {
+                    expected.extend(below.into_iter().map(in_one_cluster));
+                }
+                prop_assert_eq!(sorted(&upper), sorted(&expected), "{} of {}", path, pod);
+            }
         }
     }
 
