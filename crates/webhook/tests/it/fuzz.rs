@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tensile_core::exclusion::Exclusions;
 use tensile_core::placement::restore;
@@ -14,7 +13,7 @@ use tensile_testkit::fuzz::{Numbers, cases, damage_bytes, damage_json, reviews};
 use webhook::mutate::{Known, Policy, decide};
 use webhook::review::{Review, Verdict};
 
-use super::{patched, review};
+use super::{patched, review, unknown};
 
 /// Inputs that are tried unless told otherwise, of each kind.
 const CASES: u64 = 30_000;
@@ -122,7 +121,7 @@ fn is_decided_or_refused(body: &[u8], policy: &Policy, known: Known<'_>) -> bool
 fn fuzz(input: impl Fn(&mut Numbers, &[Value]) -> Vec<u8>) {
     let reviews = reviews();
     let exclusions = exclusions(&reviews);
-    let known = Known { exclusions: &exclusions, now: Timestamp::UNIX_EPOCH };
+    let known = Known { exclusions: &exclusions, ..unknown() };
     let (policy, cases) = (Policy::default(), cases(CASES));
     let mut changed = 0;
     for case in 0..cases {
