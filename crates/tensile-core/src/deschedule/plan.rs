@@ -293,12 +293,8 @@ impl Planner<'_, '_> {
             _ => None,
         });
         let (Some(patience), false) = (patience, self.busy.contains(&owner.uid)) else { return };
-        let borne = |exclusion: &&Exclusion| {
-            let since = earlier(self.policy.back_off.since(exclusion), MARGIN);
-            let ready = self.world.nodes.get(exclusion.node.as_str()).is_some_and(|n| n.not_ready_since.is_none());
-            ready && (since..exclusion.until).contains(&pod.created)
-        };
-        let borne: Vec<&Exclusion> = self.exclusions(pod).filter(borne).collect();
+        let is_ready = |name: &str| self.world.nodes.get(name).is_some_and(|node| node.not_ready_since.is_none());
+        let borne: Vec<&Exclusion> = self.borne(pod).filter(|exclusion| is_ready(&exclusion.node)).collect();
         let (Some(oldest), due) =
             (borne.iter().min_by_key(|exclusion| exclusion.until).copied(), later(trouble.since, patience))
         else {
@@ -310,7 +306,7 @@ impl Planner<'_, '_> {
             if self.may_move(pod).is_ok() && self.job_allows(pod) == Ok(true) {
                 self.evict(pod, &owner.uid, "", Cause::Outlived);
             }
-        } else if self.ready_nodes(pod).next().is_none() {
+        } else if !self.ready_nodes(pod).any(|name| borne.iter().all(|exclusion| exclusion.node != name)) {
             let key = key(pod);
             if let Some(record) = self.world.records.get(&key) {
                 let mut record = record.clone();
@@ -336,10 +332,19 @@ impl Planner<'_, '_> {
         exclusion.until > later(self.now, MARGIN)
     }
 
-    /// The virtual nodes that are ready and meet the pod's own constraints.
+    /// The virtual nodes that are ready and meet the constraints of the pod's author.
     fn ready_nodes<'p>(&'p self, pod: &'p Pod) -> impl Iterator<Item = &'p str> {
+        let borne: BTreeSet<&str> = self.borne(pod).map(|exclusion| exclusion.node.as_str()).collect();
         let ready = self.world.nodes.iter().filter(|(_, node)| node.not_ready_since.is_none());
-        ready.filter(|(name, node)| pod.may_go_to(name, node)).map(|(name, _)| &**name)
+        let allowed = ready.filter(move |(name, node)| pod.may_go_to(name, node, borne.contains(&***name)));
+        allowed.map(|(name, _)| &**name)
+    }
+
+    /// The exclusions that held when the pod was made: it bears them.
+    fn borne<'p>(&'p self, pod: &Pod) -> impl Iterator<Item = &'p Exclusion> + use<'p> {
+        let (back_off, created) = (self.policy.back_off, pod.created);
+        self.exclusions(pod)
+            .filter(move |exclusion| (earlier(back_off.since(exclusion), MARGIN)..exclusion.until).contains(&created))
     }
 }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::names;
-use crate::placement::selector::{HardConstraints, Node};
+use crate::placement::selector::{HardConstraints, METADATA_NAME, Node};
 
 use super::node::VirtualNode;
 
@@ -155,10 +155,14 @@ impl Pod {
         })
     }
 
-    /// Whether its own constraints allow it on the node. What cannot be read allows nothing: it stays where it is.
-    pub fn may_go_to(&self, name: &str, node: &VirtualNode) -> bool {
+    /// Whether its author's constraints allow it on the node. What cannot be read allows nothing: it stays where it is.
+    /// `borne`: an exclusion of ours from this node was laid on it when it was made; the next one need not have it.
+    pub fn may_go_to(&self, name: &str, node: &VirtualNode, borne: bool) -> bool {
         let text = self.constraints.as_deref().unwrap_or("{}");
-        let Ok(spec) = serde_json::from_str::<Map<String, Value>>(text) else { return false };
+        let Ok(mut spec) = serde_json::from_str::<Map<String, Value>>(text) else { return false };
+        if borne {
+            lift(&mut spec, name);
+        }
         let Ok(constraints) = HardConstraints::of_spec(&spec) else { return false };
         constraints.select(Node { name, labels: &node.labels }) && constraints.untolerated(&node.taints).is_none()
     }
@@ -239,4 +243,26 @@ fn constraints(spec: &Value) -> Value {
         kept.insert("affinity".to_owned(), json!({ "nodeAffinity": spec["affinity"]["nodeAffinity"] }));
     }
     kept.into()
+}
+
+/// Takes out of every term what [`crate::exclusion::exclude`] put in for `node`. A term that is empty then was all ours,
+/// and so was that anything is required.
+fn lift(spec: &mut Map<String, Value>, node: &str) {
+    let ours = json!({"key": METADATA_NAME, "operator": "NotIn", "values": [node]});
+    let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let mut root = Value::Object(std::mem::take(spec));
+    let mut all_ours = false;
+    for term in root.pointer_mut(required).and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(fields) = term.get_mut("matchFields").and_then(Value::as_array_mut) else { continue };
+        let before = fields.len();
+        fields.retain(|field| *field != ours);
+        let emptied = fields.len() < before && fields.is_empty();
+        all_ours |= emptied && term["matchExpressions"].as_array().is_none_or(Vec::is_empty);
+    }
+    if let Value::Object(mut members) = root {
+        if all_ours {
+            members.remove("affinity");
+        }
+        *spec = members;
+    }
 }

@@ -145,5 +145,5 @@ proptest! {
 
 fn pinned(seen: &Seen, pod: &Pod) -> bool {
     let here = pod.node.as_deref().unwrap_or_default();
-    seen.nodes.iter().any(|(name, node)| **name != *here && !pod.may_go_to(name, node))
+    seen.nodes.iter().any(|(name, node)| **name != *here && !pod.may_go_to(name, node, false))
 }

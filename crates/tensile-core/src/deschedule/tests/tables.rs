@@ -125,6 +125,26 @@ fn when_all_others_are_excluded_the_oldest_exclusion_ends() {
 }
 
 #[test]
+fn the_exclusion_that_a_pod_bears_is_no_constraint_of_its_author() {
+    let not = |node: &str| json!({"key": "metadata.name", "operator": "NotIn", "values": [node]});
+    let terms = |terms: Value| {
+        json!({"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": terms}}}}})
+    };
+    let only_b = json!([{"key": "clusterID", "operator": "In", "values": ["b"]}]);
+    for (given, moved) in [
+        (json!([{"matchFields": [not("a")]}]), true),
+        (json!([{"matchFields": [not("a"), not("c")]}]), true),
+        (json!([{"matchFields": [not("a")], "matchExpressions": only_b}]), false),
+    ] {
+        let seen = Seen::of(&["a", "b"], &[with(stuck("p", "o", "b", -60), &terms(given.clone()))]);
+        assert_eq!(held(&seen.plan(0)), [("p", &Why::NowhereElse)], "its author said so: {given}");
+        let plan = seen.excluded("owner.o", &[exclusion("a", -62, 1)]).plan(0);
+        assert_eq!(plan.exclude.len(), usize::from(moved), "{given}");
+    }
+}
+
+#[test]
 fn an_owner_that_was_moved_too_often_is_left_alone_for_a_time() {
     let exclusions = [exclusion("a", -4000, 3), exclusion("b", -500, 3)];
     let seen = Seen::of(&["a", "b"], &[stuck("p", "o", "a", -60)]).excluded("owner.o", &exclusions);
