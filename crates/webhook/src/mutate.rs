@@ -53,7 +53,7 @@ pub fn decide(request: &Request<'_>, policy: &Policy, known: Known<'_>) -> Verdi
         reason: "BadRequest",
         message: format!("the pod cannot be read: {error}"),
     };
-    let mut pod: Pod<'_> = match serde_json::from_str(object.get()) {
+    let mut pod: Pod<'_> = match Pod::read(object) {
         Ok(pod) => pod,
         Err(error) => return Verdict::Denied(unreadable(error)),
     };

@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tensile_core::exclusion::Subject;
@@ -14,9 +17,10 @@ use tensile_core::names;
 #[derive(Debug, Deserialize)]
 pub struct Pod<'a> {
     /// Its `metadata`.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "object")]
     pub metadata: Metadata<'a>,
     /// Its `spec`, which every pod has: a patch adds to it.
+    #[serde(deserialize_with = "object")]
     pub spec: Spec,
 }
 
@@ -107,6 +111,33 @@ struct Volume {
 struct Claim {
     #[serde(default)]
     claim_name: String,
+}
+
+/// Reads an object and nothing else: what is derived takes a list too, its items in the order of the fields, and a patch
+/// by names would not apply to that.
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(members))
+        }
+    }
+
+    deserializer.deserialize_map(Object(PhantomData))
+}
+
+impl<'a> Pod<'a> {
+    /// Reads a pod.
+    pub fn read(text: &'a RawValue) -> serde_json::Result<Self> {
+        object(&mut serde_json::Deserializer::from_str(text.get()))
+    }
 }
 
 impl Pod<'_> {

@@ -182,6 +182,11 @@ fn a_pod_that_is_no_pod_is_denied() {
     for (pod, reason) in [
         (json!({"metadata": {"labels": ["virtual-pod"]}, "spec": {}}), "invalid type: sequence"),
         (json!({"metadata": {"labels": {"virtual-pod": "true"}}}), "missing field `spec`"),
+        (
+            json!({"metadata": {"labels": {"virtual-pod": "true"}}, "spec": []}),
+            "invalid type: sequence, expected an object",
+        ),
+        (json!([{"labels": {"virtual-pod": "true"}}, {}]), "invalid type: sequence, expected an object"),
     ] {
         let Verdict::Denied(denial) = on_create(&pod, &Policy::default()) else { panic!() };
         assert_eq!((denial.code, denial.reason), (400, "BadRequest"));
