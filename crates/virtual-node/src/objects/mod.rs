@@ -130,7 +130,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// The objects of `link`. Nothing happens before [`Objects::run`].
+    /// The objects of `link`. Nothing happens before `Objects::run`.
     pub fn new(upper: Client, lower: Client, link: LinkView, on_conflict: OnConflict) -> Arc<Self> {
         Arc::new(Self {
             upper,
