@@ -75,7 +75,9 @@ fn the_certificate_comes_from_where_the_values_say() -> anyhow::Result<()> {
 
         let objects = template("webhook", "r", "ns", &own).await?;
         ensure!(args(&objects).contains("--serving-names=r-webhook.ns.svc"), "{}", args(&objects));
-        ensure!(of_kind(&objects, "Role").count() == 1 && of_kind(&objects, "ClusterRole").count() == 1, "no rights");
+        let roles: Vec<_> = of_kind(&objects, "Role").map(|role| role["metadata"]["name"].clone()).collect();
+        ensure!(roles == ["r-webhook-exclusions", "r-webhook"], "{roles:?}");
+        ensure!(of_kind(&objects, "ClusterRole").count() == 1, "no rights in the cluster");
 
         for (values, issuers, issuer) in [
             (made, 1, json!({ "name": "r-webhook", "kind": "Issuer" })),
