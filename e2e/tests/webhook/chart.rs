@@ -95,8 +95,8 @@ fn the_certificate_comes_from_where_the_values_say() -> anyhow::Result<()> {
             ensure!(from == json!({ "cert-manager.io/inject-ca-from": "ns/r-webhook" }), "{from}");
             ensure!(args(&objects).contains("--tlscert=/etc/tensile-certificate/tls.crt"), "{}", args(&objects));
             ensure!(roles(&objects) == ["r-webhook-exclusions"], "rights that nobody needs: {:?}", roles(&objects));
-            let rules = &of_kind(&objects, "ClusterRole").next().context("no ClusterRole")?["rules"];
-            ensure!(!rules.to_string().contains("mutatingwebhookconfigurations"), "{rules}");
+            let granted = &of_kind(&objects, "ClusterRole").next().context("no ClusterRole")?["rules"];
+            ensure!(!granted.to_string().contains("mutatingwebhookconfigurations"), "{granted}");
         }
 
         let objects = template("webhook", "r", "ns", &given).await?;
