@@ -3,7 +3,7 @@
 #   docker build --target SERVICE .            compiles here
 #   docker build --target SERVICE-prebuilt .   takes dist/SERVICE; pulls nothing
 #
-# SERVICE is virtual-node or webhook.
+# SERVICE is virtual-node, webhook, descheduler or multi-scheduler.
 
 ARG RUST_VERSION=1.95.0
 
@@ -16,8 +16,8 @@ RUN apt-get update \
 COPY . .
 RUN target="$(uname -m)-unknown-linux-musl" \
  && rustup target add "$target" \
- && CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --target "$target" -p virtual-node -p webhook -p descheduler \
- && mkdir -p dist && cp "target/$target/release/virtual-node" "target/$target/release/webhook" "target/$target/release/descheduler" dist/
+ && CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --target "$target" -p virtual-node -p webhook -p descheduler -p multi-scheduler \
+ && mkdir -p dist && cp "target/$target/release/virtual-node" "target/$target/release/webhook" "target/$target/release/descheduler" "target/$target/release/multi-scheduler" dist/
 
 FROM scratch AS service
 LABEL org.opencontainers.image.licenses="Apache-2.0" \
@@ -48,3 +48,11 @@ ENTRYPOINT ["/descheduler"]
 FROM service AS descheduler-prebuilt
 COPY dist/descheduler /descheduler
 ENTRYPOINT ["/descheduler"]
+
+FROM service AS multi-scheduler
+COPY --from=build /src/dist/multi-scheduler /multi-scheduler
+ENTRYPOINT ["/multi-scheduler"]
+
+FROM service AS multi-scheduler-prebuilt
+COPY dist/multi-scheduler /multi-scheduler
+ENTRYPOINT ["/multi-scheduler"]

@@ -30,7 +30,7 @@ test *ARGS:
 
 # Damaged inputs to what reads foreign bytes, CASES of each kind.
 fuzz CASES="1000000":
-    TENSILE_FUZZ_CASES={{CASES}} cargo test --release --locked -p webhook --test it -- fuzz
+    TENSILE_FUZZ_CASES={{CASES}} cargo test --release --locked -p webhook -p multi-scheduler -p virtual-kubelet --test it --test fuzz -- fuzz
 
 # One crate alone: what it declares must be enough to build and test it.
 crate NAME:
@@ -50,7 +50,7 @@ audit:
 
 # Rewrite the reference pages that are generated from the code.
 reference:
-    TENSILE_BLESS=1 cargo test --locked -p virtual-node -p webhook -p descheduler -p tensile-testkit --test shipped --test docs
+    TENSILE_BLESS=1 cargo test --locked -p virtual-node -p webhook -p descheduler -p multi-scheduler -p tensile-testkit --test shipped --test docs
 
 # The book, with mdBook.
 docs:
@@ -64,6 +64,8 @@ chart:
     helm template charts/webhook
     helm lint charts/descheduler
     helm template charts/descheduler
+    helm lint charts/multi-scheduler --set scheduler.image.repository=kube-scheduler
+    helm template charts/multi-scheduler --set scheduler.image.repository=kube-scheduler
 
 # One image; TARGET is a stage of the Dockerfile.
 image TARGET="virtual-node":

@@ -36,7 +36,11 @@ pub(crate) async fn run() -> anyhow::Result<ExitCode> {
         cargo::build_services().await?;
         build_tests().await
     };
-    let (mut suites, ()) = tokio::try_join!(build, binaries::everything(&VERSIONS))?;
+    let binaries = async {
+        binaries::everything(&VERSIONS).await?;
+        binaries::for_tests(&VERSIONS).await
+    };
+    let (mut suites, ()) = tokio::try_join!(build, binaries)?;
     suites.sort_by_key(|suite| suite.on_clusters);
 
     let mut tally = Tally::default();

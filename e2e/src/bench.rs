@@ -7,7 +7,12 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the figures are printed, progress is told")]
 
 mod burst;
+mod deschedule;
+mod extender;
 mod lab;
+mod load;
+mod machine;
+mod objects;
 mod rate;
 mod restart;
 mod statistics;
@@ -47,6 +52,12 @@ pub(crate) struct Settings {
 enum Other {
     /// Measures exec, cp, port-forward and followers of logs instead, on real containers; needs root.
     Streams(streams::Settings),
+    /// Measures the multi-scheduler instead: its answers over HTTPS, and pods through a scheduler with and without it.
+    Extender(extender::Settings),
+    /// Measures what copies of ConfigMaps cost instead: requests and memory.
+    Objects(objects::Settings),
+    /// Measures the descheduler instead: latency, writes and memory; or kills it very many times.
+    Deschedule(deschedule::Settings),
 }
 
 pub(crate) async fn run(settings: Settings) -> anyhow::Result<()> {
@@ -56,6 +67,9 @@ pub(crate) async fn run(settings: Settings) -> anyhow::Result<()> {
     match &settings.other {
         None => pods(&settings).await,
         Some(Other::Streams(settings)) => streams::run(settings).await,
+        Some(Other::Extender(settings)) => extender::run(settings).await,
+        Some(Other::Objects(settings)) => objects::run(settings).await,
+        Some(Other::Deschedule(settings)) => Box::pin(deschedule::run(settings)).await,
     }
 }
 

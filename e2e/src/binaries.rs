@@ -95,6 +95,11 @@ pub async fn metrics_server() -> anyhow::Result<PathBuf> {
     provide(Recipe::metrics_server()).await
 }
 
+/// Prometheus.
+pub async fn prometheus() -> anyhow::Result<PathBuf> {
+    provide(Recipe::prometheus()).await
+}
+
 /// helm.
 pub async fn helm() -> anyhow::Result<PathBuf> {
     provide(Recipe::helm()).await
@@ -141,6 +146,21 @@ fn is_of_version(path: &Path, recipe: &Recipe) -> bool {
             .is_ok_and(|output| recipe::says_version(&String::from_utf8_lossy(&output.stdout), &recipe.version))
 }
 
+/// Builds or finds what only tests use: kubectl of every supported version, nodes of `versions`, readers of metrics.
+pub async fn for_tests(versions: &[&str]) -> anyhow::Result<()> {
+    for version in SUPPORTED {
+        kubectl(version).await?;
+    }
+    if crate::real_node::is_possible() {
+        for version in versions {
+            node(version).await?;
+        }
+        metrics_server().await?;
+        prometheus().await?;
+    }
+    Ok(())
+}
+
 /// Builds or finds everything that demo, tests and benchmarks use, versions side by side.
 pub async fn everything(versions: &[&str]) -> anyhow::Result<()> {
     let tools = async { tokio::try_join!(etcd(), kwok(), kwok_source(), helm()) };
@@ -150,7 +170,6 @@ pub async fn everything(versions: &[&str]) -> anyhow::Result<()> {
         }
         if crate::real_node::is_possible() {
             node(SUPPORTED[0]).await?;
-            metrics_server().await?;
         }
         anyhow::Ok(())
     };

@@ -29,6 +29,14 @@ pub(crate) async fn build_service(package: &str) -> anyhow::Result<()> {
     build(&["--package", package]).await
 }
 
+/// Runs an example, which prints what it finds; builds it first.
+pub(crate) async fn run_example(package: &str, example: &str) -> anyhow::Result<()> {
+    let status = command("run").args(["--quiet", "--package", package, "--example", example]).status().await;
+    let status = status.context("cannot start cargo")?;
+    ensure!(status.success(), "example {example}: {status}");
+    Ok(())
+}
+
 async fn build(packages: &[&str]) -> anyhow::Result<()> {
     let status = command("build").args(packages).arg("--bins").status().await;
     let status = status.context("cannot start cargo")?;

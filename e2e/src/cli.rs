@@ -87,7 +87,9 @@ async fn act(command: Command) -> anyhow::Result<ExitCode> {
         Command::Accept => return accept::run().await,
         Command::Binaries { versions } => {
             let asked: Vec<&str> = versions.iter().map(String::as_str).collect();
-            binaries::everything(if asked.is_empty() { binaries::SUPPORTED } else { &asked }).await?;
+            let versions: &[&str] = if asked.is_empty() { binaries::SUPPORTED } else { &asked };
+            binaries::everything(versions).await?;
+            binaries::for_tests(versions).await?;
         }
         Command::Clusters(Clusters::Up { names, version, nodes, real_nodes }) => {
             up(&names, version.as_deref(), nodes, real_nodes).await?;

@@ -141,6 +141,23 @@ impl Cluster {
         self.kubectl(&args).await
     }
 
+    /// One more scheduler with a configuration of its own, as [`Builder::scheduler_config`] has it, logging to `NAME.log`; it
+    /// serves on `port`.
+    pub fn scheduler(&self, name: &str, config: &str, port: &Port) -> anyhow::Result<Launch> {
+        let file = |name: &str| self.folder.join(name).to_string_lossy().into_owned();
+        let (kubeconfig, path) = (file("scheduler.kubeconfig"), self.folder.join(format!("{name}.yaml")));
+        std::fs::write(&path, config.replace("SCHEDULER_KUBECONFIG", &kubeconfig))?;
+        let launch = Launch::new(name, &self.kubernetes.scheduler, self.folder.join(format!("{name}.log")));
+        Ok(launch.args([
+            format!("--config={}", path.display()),
+            format!("--authentication-kubeconfig={kubeconfig}"),
+            format!("--authorization-kubeconfig={kubeconfig}"),
+            format!("--cert-dir={}", file(name)),
+            format!("--secure-port={}", port.number()),
+            "--bind-address=127.0.0.1".to_owned(),
+        ]))
+    }
+
     /// The kubectl of this cluster's version.
     pub fn kubectl_path(&self) -> &Path {
         &self.kubernetes.kubectl

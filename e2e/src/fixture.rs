@@ -64,17 +64,13 @@ impl Pair {
         Ok(Self { upper, lower, link })
     }
 
-    /// Runs `test` in a fresh namespace upstairs ([`crate::namespace::within`]), with the pods of that namespace above
-    /// and below.
+    /// Runs `test` in a fresh namespace upstairs, with its pods above and below.
     pub async fn within<T>(
         &self,
         name: &str,
         test: impl AsyncFnOnce(&Pods, &Pods) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        crate::namespace::within(name, &self.upper, &[&self.lower], async |namespace| {
-            test(&Pods::of(&self.upper, namespace), &Pods::of(&self.lower, namespace)).await
-        })
-        .await
+        within(name, &self.upper, &self.lower, test).await
     }
 }
 
@@ -111,17 +107,13 @@ impl RealPair {
         with(pod, json!({ "spec": { "automountServiceAccountToken": false } }))
     }
 
-    /// Runs `test` in a fresh namespace upstairs ([`crate::namespace::within`]), with the pods of that namespace above
-    /// and below.
+    /// Runs `test` in a fresh namespace upstairs, with its pods above and below.
     pub async fn within<T>(
         &self,
         name: &str,
         test: impl AsyncFnOnce(&Pods, &Pods) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        crate::namespace::within(name, &self.upper, &[&self.lower], async |namespace| {
-            test(&Pods::of(&self.upper, namespace), &Pods::of(&self.lower, namespace)).await
-        })
-        .await
+        within(name, &self.upper, &self.lower, test).await
     }
 }
 
@@ -129,4 +121,18 @@ async fn lower(name: &str) -> anyhow::Result<Cluster> {
     let cluster = Cluster::builder(name).audit(true).start().await?;
     cluster.kwok_nodes(NodeShape { count: NODES, ..NodeShape::default() }).await?;
     Ok(cluster)
+}
+
+/// Runs `test` in a fresh namespace of `upper` ([`crate::namespace::within`]), with the pods of that namespace above and
+/// below.
+async fn within<T>(
+    name: &str,
+    upper: &Cluster,
+    lower: &Cluster,
+    test: impl AsyncFnOnce(&Pods, &Pods) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    crate::namespace::within(name, upper, &[lower], async |namespace| {
+        test(&Pods::of(upper, namespace), &Pods::of(lower, namespace)).await
+    })
+    .await
 }

@@ -6,7 +6,8 @@ use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
 
-use crate::process::Launch;
+use crate::process::{Launch, Process};
+use crate::wait::eventually;
 
 /// Exit code of a service that could not start or failed while running, as `--help` has it.
 pub const CANNOT_START: i32 = 1;
@@ -32,14 +33,35 @@ pub async fn fails(launch: Launch, code: i32, words: &[&str]) -> anyhow::Result<
     Ok(())
 }
 
+/// Waits until a service that goes on running has said `words` in its log, and returns the log.
+pub async fn says(process: &mut Process, words: &str) -> anyhow::Result<String> {
+    let what = format!("{} says {words:?}", process.name());
+    eventually(SOON, &what, async || {
+        process.ensure_running()?;
+        let log = fs::read_to_string(process.log())?;
+        ensure!(log.contains(words), "{log}");
+        Ok(log)
+    })
+    .await
+}
+
+/// Runs a service whose upper cluster is away: it waits for it, and ends well when it is told to.
+pub async fn waits_for_upper(launch: Launch) -> anyhow::Result<()> {
+    let mut process = launch.start()?;
+    says(&mut process, "upper cluster is away; waiting for it").await?;
+    let status = process.terminate(SOON).await.context("it does not end")?;
+    ensure!(status.success(), "{status}");
+    Ok(())
+}
+
 /// A launch of the service `binary`, called `name`, logging to `NAME.log` in `folder`.
 pub fn launch(binary: &str, name: &str, folder: &Path) -> anyhow::Result<Launch> {
     let log = folder.join(format!("{name}.log"));
-    Ok(Launch::new(name, built(binary)?, log).env("RUST_BACKTRACE", "1"))
+    Ok(Launch::new(name, program(binary)?, log).env("RUST_BACKTRACE", "1"))
 }
 
-/// The binary in the target folder this process runs from: test binaries are one folder deeper, in `deps`.
-fn built(binary: &str) -> anyhow::Result<PathBuf> {
+/// A binary in the target folder this process runs from: test binaries are one folder deeper, in `deps`.
+pub fn program(binary: &str) -> anyhow::Result<PathBuf> {
     let this = env::current_exe().context("cannot tell where this program is")?;
     let beside = this.ancestors().skip(1).take(2).map(|folder| folder.join(binary)).find(|path| path.is_file());
     beside.with_context(|| {

@@ -212,3 +212,22 @@ fn a_stalled_watch_stays_open_and_silent() -> anyhow::Result<()> {
         Ok(())
     }))
 }
+
+#[test]
+fn a_watch_tells_again_what_happened_since_an_older_version() -> anyhow::Result<()> {
+    e2e::run(through_proxy("again", async |proxy, maps| {
+        let before = maps.list(&kube::api::ListParams::default()).await?.metadata.resource_version;
+        let before = before.context("no resource version")?;
+        create(&maps, "made").await?;
+        maps.delete("made", &kube::api::DeleteParams::default()).await?;
+        let now = maps.list(&kube::api::ListParams::default()).await?.metadata.resource_version;
+        proxy.add(Rule::new(Fault::WatchFrom(before)).when(opens_watch).times(1));
+        let now = now.context("no resource version")?;
+        let mut events = maps.watch(&kube::api::WatchParams::default(), &now).await?.boxed();
+        for kind in ["Added", "Deleted"] {
+            let event = events.try_next().await?.context("the watch ended")?;
+            ensure!(format!("{event:?}").starts_with(kind), "{event:?} is not {kind}");
+        }
+        Ok(())
+    }))
+}

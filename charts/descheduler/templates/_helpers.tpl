@@ -15,6 +15,10 @@
 {{- .Values.exclusionsNamespace | default .Release.Namespace -}}
 {{- end -}}
 
+{{- define "descheduler.canaryNamespace" -}}
+{{- .Values.canary.namespace | default (printf "%s-canary" (printf "%s-%s" .Release.Namespace (include "descheduler.fullname" .) | trunc 56 | trimSuffix "-")) -}}
+{{- end -}}
+
 {{- define "descheduler.serviceAccountName" -}}
 {{- .Values.serviceAccount.name | default (include "descheduler.fullname" .) -}}
 {{- end -}}

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
-use kube::Api;
+use jiff::Timestamp;
+use kube::{Api, Client};
 use prometheus::Registry;
-use tensile_core::deschedule::Buckets;
+use tensile_core::deschedule::{Buckets, Guard, Permit};
 use tensile_runtime::admin;
-use tensile_runtime::clients::{self, wait_for_upper};
+use tensile_runtime::clients::{self, Permission, wait_for_upper};
 use tensile_runtime::lease::campaign;
 use tensile_runtime::process::ProcessCollector;
 use tensile_runtime::service::{self, Service};
@@ -20,13 +20,13 @@ use tensile_runtime::telemetry::LogArgs;
 use tokio::sync::watch;
 
 use crate::args::{Args, Settings};
+use crate::canary::Canaries;
 use crate::cycle::Cycle;
 use crate::metrics::Metrics;
-use crate::seen::Shared;
-use crate::{permissions, tell, watch as watches};
-
-/// How often it is looked whether everything has been listed.
-const LISTED: Duration = Duration::from_millis(50);
+use crate::places::MultiScheduler;
+use crate::recreate::Recreation;
+use crate::seen::{Seen, Shared};
+use crate::{explain, permissions, tell, watch as watches};
 
 /// The program: parses `argv`, runs until a signal, and says how it went.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -57,8 +57,7 @@ impl Service for Settings {
 async fn run(settings: Settings) -> anyhow::Result<()> {
     let client = clients::connect(&settings.upper).await.context("upper cluster")?;
     let mut signals = shutdown::signals()?;
-    let needed = permissions::all(&settings.namespace);
-    match shutdown::unless(&mut signals, wait_for_upper(&client, &needed)).await {
+    match shutdown::unless(&mut signals, wait_for_upper(&client, &needed(&settings))).await {
         None => return Ok(()),
         Some(checked) => checked.context("upper cluster")?,
     }
@@ -69,36 +68,25 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut tasks = Tasks::new();
 
     let address = settings.metrics;
+    let seen = nothing_yet(&settings);
     let listener = address.bind().await.with_context(|| format!("cannot listen on --metrics-addr {address}"))?;
-    tasks.spawn("admin server", admin::serve(listener, admin::router(registry, readiness.clone()), tasks.stop()));
+    let router = admin::router(registry, readiness.clone());
+    let router = router.merge(explain::router(seen.clone(), settings.policy.clone()));
+    tasks.spawn("admin server", admin::serve(listener, router, tasks.stop()));
 
-    let seen = Shared::default();
     let (namespace, stop) = (settings.namespace, tasks.stop());
-    spawn(&mut tasks, "pods", watches::pods(client.clone(), seen.clone(), stop.clone()));
-    spawn(&mut tasks, "nodes", watches::nodes(client.clone(), seen.clone(), stop.clone()));
-    spawn(&mut tasks, "exclusions", {
-        let (client, namespace, seen, stop) = (client.clone(), namespace.clone(), seen.clone(), stop.clone());
-        async move { watches::exclusions(client, &namespace, seen, stop).await }
-    });
-    let listed = readiness.condition("watches");
-    spawn(&mut tasks, "readiness", {
-        let (seen, stop) = (seen.clone(), stop.clone());
-        async move {
-            let complete = async {
-                while !seen.look().is_complete() {
-                    tokio::time::sleep(LISTED).await;
-                }
-            };
-            if stop.run_until_cancelled(complete).await.is_some() {
-                tracing::info!("everything is listed");
-                listed.ready();
-                stop.cancelled().await;
-            }
-        }
+    let bare = settings.policy.protections.recreate;
+    watch_all(&mut tasks, &client, &namespace, &seen, bare);
+    readiness.check("watches", {
+        let seen = seen.clone();
+        move || if seen.look().is_complete() { Ok(()) } else { Err("not everything has been listed yet".to_owned()) }
     });
 
     let (leads, leading) = watch::channel(settings.election.is_none());
-    let identity = settings.election.as_ref().map_or_else(String::new, |terms| terms.identity.clone());
+    readiness.check("exclusions", {
+        let (seen, leading) = (seen.clone(), leading.clone());
+        move || enforced(&seen, *leading.borrow())
+    });
     if let Some(terms) = settings.election {
         let leases = Api::namespaced(client.clone(), &namespace);
         spawn(&mut tasks, "election", campaign(leases, terms, leads, stop.clone()));
@@ -112,14 +100,23 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
             }
         });
     }
-    let (tell, write) = tell::teller(client.clone(), &identity, stop.clone());
+    let places = match &settings.places {
+        None => None,
+        Some(address) => {
+            let places = MultiScheduler::new(address, client.clone(), seen.clone()).await;
+            Some(places.with_context(|| format!("--multi-scheduler-url {}", address.url))?)
+        }
+    };
+    let (tell, write) = tell::teller(client.clone(), &settings.identity, stop.clone());
     spawn(&mut tasks, "events", write);
     let cycle = Cycle {
         maps: Api::namespaced(client.clone(), &namespace),
+        canaries: Canaries::new(client.clone(), &settings.canaries, seen.clone()),
+        recreation: Recreation::new(client.clone(), Api::namespaced(client.clone(), &namespace), seen.clone()),
         client,
         seen,
         policy: settings.policy,
-        buckets: Buckets::new(settings.limits),
+        places,
         dry_run: settings.dry_run,
         metrics,
         tell,
@@ -127,6 +124,53 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     };
     spawn(&mut tasks, "descheduling", cycle.run(leading, stop));
     Ok(tasks.run(signals, settings.drain).await?)
+}
+
+/// The rights that these settings need.
+fn needed(settings: &Settings) -> Vec<Permission<'_>> {
+    let mut needed = permissions::all(&settings.namespace, &settings.canaries);
+    if settings.policy.protections.recreate {
+        needed.extend(permissions::bare(&settings.namespace));
+    }
+    if settings.places.is_some() {
+        needed.extend(permissions::places());
+    }
+    needed
+}
+
+fn nothing_yet(settings: &Settings) -> Shared {
+    let guard = if settings.dry_run { Guard::off() } else { Guard::default() };
+    let seen = Seen::new(guard, Buckets::new(settings.limits), settings.policy.protections.recreate);
+    Shared::new(match &settings.places {
+        Some(places) => seen.with_scheduler(&places.scheduler),
+        None => seen,
+    })
+}
+
+fn watch_all(tasks: &mut Tasks, client: &Client, namespace: &str, seen: &Shared, bare: bool) {
+    let stop = tasks.stop();
+    spawn(tasks, "pods", watches::pods(client.clone(), seen.clone(), stop.clone()));
+    spawn(tasks, "nodes", watches::nodes(client.clone(), seen.clone(), stop.clone()));
+    let own = || (client.clone(), namespace.to_owned(), seen.clone(), stop.clone());
+    spawn(tasks, "exclusions", {
+        let (client, namespace, seen, stop) = own();
+        async move { watches::exclusions(client, &namespace, seen, stop).await }
+    });
+    if bare {
+        let (client, namespace, seen, stop) = own();
+        spawn(tasks, "moves", async move { watches::moves(client, &namespace, seen, stop).await });
+    }
+}
+
+/// Whether a leader may move pods; others do not ask.
+fn enforced(seen: &Shared, leads: bool) -> Result<(), String> {
+    let seen = seen.look();
+    match seen.permit(Timestamp::now()) {
+        _ if !leads || seen.scheduler_enforces() => Ok(()),
+        Permit::Yes => Ok(()),
+        Permit::NotYet => Err("it is not known yet whether they are enforced".to_owned()),
+        Permit::No(missing) => Err(format!("they are not enforced: {missing}")),
+    }
 }
 
 fn spawn(tasks: &mut Tasks, name: &str, task: impl Future<Output = ()> + Send + 'static) {

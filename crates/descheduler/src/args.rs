@@ -14,6 +14,7 @@ use tensile_runtime::lease::Terms;
 use tensile_runtime::listen::ListenAddr;
 use tensile_runtime::telemetry::LogArgs;
 
+use crate::places::Address;
 use crate::policy::{self, PolicyError};
 
 pub use accepted::TensileKube;
@@ -51,6 +52,27 @@ pub struct Args {
     /// Namespace of the exclusions (ConfigMaps) and of the lease; the webhook must look there too [default: kube-system]
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
     pub namespace: Option<String>,
+
+    /// Namespace whose pods the webhook is asked about, for pods that are never created: their dry run shows whether
+    /// exclusions are enforced [default: default]
+    #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
+    pub canary_namespace: Option<String>,
+
+    /// The multi-scheduler, as https://HOST:PORT: pods move only where it says that they fit [default: there is none]
+    #[arg(long, value_name = "URL", help_heading = PLACES)]
+    pub multi_scheduler_url: Option<String>,
+
+    /// Authority of its certificate (PEM) [default: those of the system]
+    #[arg(long, value_name = "FILE", help_heading = PLACES)]
+    pub multi_scheduler_ca: Option<PathBuf>,
+
+    /// Token of the upper cluster by which it knows who asks [default: the service account of this pod]
+    #[arg(long, value_name = "FILE", help_heading = PLACES)]
+    pub multi_scheduler_token_file: Option<PathBuf>,
+
+    /// The scheduler (spec.schedulerName) whose pods it keeps off nodes that they are excluded from [default: multi-scheduler]
+    #[arg(long, value_name = "NAME", help_heading = PLACES)]
+    pub multi_scheduler_name: Option<String>,
 
     /// Policy file (YAML, descheduler/v1alpha2) [default: pods without room below for 10 s are moved]
     #[arg(long, value_name = "FILE", help_heading = PODS)]
@@ -125,12 +147,15 @@ pub struct Args {
 }
 
 const CLUSTER: &str = "Cluster";
+const PLACES: &str = "Multi-scheduler";
 const PODS: &str = "Pods";
 const REPLICAS: &str = "Replicas";
 const PROCESS: &str = "Process";
 
 const COMPONENT: &str = "descheduler";
+const DEFAULT_CANARIES: &str = "default";
 const DEFAULT_NAMESPACE: &str = "kube-system";
+const DEFAULT_SCHEDULER: &str = "multi-scheduler";
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 
@@ -141,12 +166,18 @@ pub struct Settings {
     pub upper: ClientSource,
     /// Where exclusions and lease are.
     pub namespace: String,
+    /// Where canaries are sent.
+    pub canaries: String,
+    /// The multi-scheduler, if there is one.
+    pub places: Option<Address>,
     /// What is moved.
     pub policy: Policy,
     /// How much of it in a time.
     pub limits: Limits,
     /// Nothing is written.
     pub dry_run: bool,
+    /// Name of this replica, in its lease and its events.
+    pub identity: String,
     /// The election; `None`: this is the only replica.
     pub election: Option<Terms>,
     /// Where metrics and probes are.
@@ -169,13 +200,23 @@ pub enum SettingsError {
         /// The requirement.
         given: String,
     },
+    /// The flag allows more than the policy does in all.
+    #[error(
+        "--max-pods-to-evict-per-node {given} contradicts maxNoOfPodsToEvictTotal {total} of the policy, which is less"
+    )]
+    Limits {
+        /// By the flag.
+        given: u32,
+        /// By the policy.
+        total: u32,
+    },
     /// A leader would not know in time that it has lost.
     #[error(
         "--leader-elect-retry-period must be shorter than --leader-elect-renew-deadline, and that shorter than \
          --leader-elect-lease-duration"
     )]
     ElectionTimes,
-    /// Replicas could not be told apart.
+    /// Nobody could tell replicas, and who wrote an event.
     #[error("--identity is missing, and the name of this host cannot be read: {0}")]
     NoIdentity(std::io::Error),
 }
@@ -188,6 +229,11 @@ impl Settings {
             None => policy::PolicyFile::default(),
         };
         limits.interval = args.descheduling_interval.unwrap_or(DEFAULT_INTERVAL);
+        if let (Some(given), Some(total)) = (args.max_pods_to_evict_per_node, limits.total)
+            && given > total
+        {
+            return Err(SettingsError::Limits { given, total });
+        }
         limits.per_node = args.max_pods_to_evict_per_node.or(limits.per_node);
         if let Some(also) = args.evict_local_storage_pods {
             policy.protections.local_storage = !also;
@@ -202,16 +248,29 @@ impl Settings {
             policy.nodes.push(equality(given)?);
         }
         let namespace = args.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let election = if args.leader_elect.unwrap_or(true) { Some(election(&args)?) } else { None };
+        let canaries = args.canary_namespace.clone().unwrap_or_else(|| DEFAULT_CANARIES.to_owned());
+        let (ca, token) = (args.multi_scheduler_ca.clone(), args.multi_scheduler_token_file.clone());
+        let scheduler = args.multi_scheduler_name.clone().unwrap_or_else(|| DEFAULT_SCHEDULER.to_owned());
+        let url = args.multi_scheduler_url.clone().filter(|url| !url.is_empty());
+        let places = url.map(|url| Address { url, ca, token, scheduler });
+        let identity = match &args.identity {
+            Some(identity) => identity.clone(),
+            None => host_name().map_err(SettingsError::NoIdentity)?,
+        };
+        let elects = args.leader_elect.unwrap_or(true);
+        let election = elects.then(|| election(&args, &identity)).transpose()?;
         let upper = ClientSource::new(COMPONENT, args.kubeconfig)
             .context(args.context)
             .limit(args.kube_api_qps.unwrap_or(100.0), args.kube_api_burst.unwrap_or(200));
         Ok(Self {
             upper,
             namespace,
+            canaries,
+            places,
             policy,
             limits,
             dry_run: args.dry_run.unwrap_or_default(),
+            identity,
             election,
             metrics: args.metrics_addr.unwrap_or(ListenAddr::AllOn(10258)),
             drain: args.drain_timeout.unwrap_or(DEFAULT_DRAIN),
@@ -220,12 +279,8 @@ impl Settings {
     }
 }
 
-fn election(args: &Args) -> Result<Terms, SettingsError> {
-    let identity = match &args.identity {
-        Some(identity) => identity.clone(),
-        None => host_name().map_err(SettingsError::NoIdentity)?,
-    };
-    let usual = Terms::new(COMPONENT, &identity);
+fn election(args: &Args, identity: &str) -> Result<Terms, SettingsError> {
+    let usual = Terms::new(COMPONENT, identity);
     let terms = Terms {
         duration: args.leader_elect_lease_duration.unwrap_or(usual.duration),
         renew_deadline: args.leader_elect_renew_deadline.unwrap_or(usual.renew_deadline),

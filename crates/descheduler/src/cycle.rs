@@ -1,5 +1,8 @@
 //! One plan after another, each performed: first exclusions are written and seen, then pods are evicted.
 
+mod bare;
+mod places;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,14 +13,17 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ApiResource;
 use kube::core::DynamicObject;
 use kube::{Api, Client};
-use tensile_core::deschedule::{Buckets, Cause, Eviction, Exclude, Held, JobFacts, Owner, Plan, Pod, Policy};
+use tensile_core::deschedule::{Cause, Eviction, Exclude, Held, JobFacts, Owner, Plan, Pod, Policy};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::canary::Canaries;
 use crate::evict::{Outcome, evict};
 use crate::metrics::Metrics;
+use crate::places::MultiScheduler;
 use crate::record;
+use crate::recreate::Recreation;
 use crate::seen::Shared;
 use crate::tell::Teller;
 
@@ -43,8 +49,12 @@ pub struct Cycle {
     pub seen: Shared,
     /// What is moved.
     pub policy: Policy,
-    /// How much of it.
-    pub buckets: Buckets,
+    /// Shows whether exclusions are enforced.
+    pub canaries: Canaries,
+    /// Moves pods without a controller.
+    pub recreation: Recreation,
+    /// The multi-scheduler, if there is one.
+    pub places: Option<MultiScheduler>,
     /// Where exclusions are.
     pub maps: Api<ConfigMap>,
     /// Nothing is written.
@@ -84,26 +94,31 @@ impl Cycle {
     /// Makes a plan and performs it. When to look again, if nothing changes.
     async fn once(&mut self, leads: &watch::Receiver<bool>) -> Option<Instant> {
         let now = Timestamp::now();
-        self.buckets.prune(now);
         let plan = {
             let mut seen = self.seen.look();
             if !seen.is_complete() {
                 return None;
             }
-            seen.plan(&self.policy, &mut self.buckets, now)
+            seen.plan(&self.policy, now)
         };
+        if plan.canary {
+            self.canaries.send();
+        }
         self.tell_held(&plan);
         let asked = self.ask(&plan.ask).await;
+        let fits = self.fit(&plan).await;
         if self.dry_run {
             self.tell_plan(&plan);
-            return next(asked, plan.again, now);
+            return next(both(asked, fits), plan.again, now);
         }
         let written = self.exclude(&plan.exclude).await;
+        let mut recreated = None;
         if *leads.borrow() {
             self.evict(&plan.evict).await;
+            recreated = self.recreate(&plan).await;
+            self.show_placeable(&plan).await;
         }
-        let news = [asked, written].into_iter().flatten().reduce(|one, other| one && other);
-        next(news, plan.again, now)
+        next(both(both(asked, fits), both(written, recreated)), plan.again, now)
     }
 
     /// Looks at the Jobs of these pods. Whether all went well; `None` if there are none.
@@ -163,9 +178,9 @@ impl Cycle {
             tracing::warn!("exclusions were written but not seen, looking again");
             well = false;
         }
-        for exclude in
-            excludes.iter().filter(|exclude| awaited.iter().any(|(name, _)| *name == record::map_of(&exclude.key)))
-        {
+        let is_written = |exclude: &&Exclude| awaited.iter().any(|(name, _)| *name == record::map_of(&exclude.key));
+        // That of the canary is about no pod.
+        for exclude in excludes.iter().filter(is_written).filter(|exclude| !exclude.pod.is_empty()) {
             let nodes: Vec<&str> = exclude.record.nodes_at(Timestamp::now()).collect();
             self.metrics.excluded.inc();
             tracing::info!(entry = exclude.key, nodes = nodes.join(","), "excluded");
@@ -205,7 +220,7 @@ impl Cycle {
             };
             let full_name = pod.full_name();
             if outcome != Outcome::Evicted {
-                self.buckets.give_back(node, &pod.namespace);
+                self.seen.look().give_back(node, &pod.namespace);
             }
             match &outcome {
                 Outcome::Evicted => {
@@ -246,9 +261,11 @@ impl Cycle {
 
     /// Tells what would be done, once for each pod.
     fn tell_plan(&mut self, plan: &Plan) {
-        let planned =
+        let exclude =
             plan.exclude.iter().map(|exclude| (&exclude.pod, "exclude its owner from its node, then evict it"));
-        for (uid, what) in planned.chain(plan.evict.iter().map(|eviction| (&eviction.pod, "evict it"))) {
+        let evict = plan.evict.iter().map(|eviction| (&eviction.pod, "evict it"));
+        let recreate = plan.recreate.iter().map(|eviction| (&eviction.pod, "evict it and make it again"));
+        for (uid, what) in exclude.chain(evict).chain(recreate) {
             let key: Box<str> = format!("{PLANNED}{uid}").into();
             if self.told.insert(key, what.to_owned()).as_deref() != Some(what)
                 && let Some(pod) = self.seen.look().pod(uid)
@@ -265,6 +282,11 @@ const PLANNED: &str = "planned ";
 
 fn instant(when: Timestamp, now: Timestamp) -> Instant {
     Instant::now() + Duration::try_from(when.duration_since(now)).unwrap_or_default()
+}
+
+/// Whether both went well, as far as there was something to do.
+fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    one.into_iter().chain(other).reduce(|one, other| one && other)
 }
 
 /// When to look again: at once after something that the plan was waiting for (`news`: whether it came well).

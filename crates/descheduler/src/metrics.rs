@@ -9,6 +9,8 @@ use crate::evict::Outcome;
 #[derive(Debug, Clone)]
 pub struct Metrics {
     evicted: IntCounterVec,
+    /// Moves of pods without a controller that have ended, by how.
+    pub recreated: IntCounterVec,
     /// Exclusions written.
     pub excluded: IntCounter,
     /// Seconds from when the lower scheduler gave up until the eviction.
@@ -27,6 +29,13 @@ impl Metrics {
             ),
             &["result", "strategy", "profile", "namespace", "node"],
         )?;
+        let recreated = IntCounterVec::new(
+            Opts::new(
+                "tensile_descheduler_pods_recreated_total",
+                "Moves of pods without a controller that have ended, by how.",
+            ),
+            &["result"],
+        )?;
         let excluded =
             IntCounter::new("tensile_descheduler_exclusions_total", "Exclusions from a virtual node written.")?;
         let waited = Histogram::with_opts(
@@ -44,10 +53,11 @@ impl Metrics {
             &["reason"],
         )?;
         registry.register(Box::new(evicted.clone()))?;
+        registry.register(Box::new(recreated.clone()))?;
         registry.register(Box::new(excluded.clone()))?;
         registry.register(Box::new(waited.clone()))?;
         registry.register(Box::new(held.clone()))?;
-        Ok(Self { evicted, excluded, waited, held })
+        Ok(Self { evicted, recreated, excluded, waited, held })
     }
 
     /// Counts an eviction.

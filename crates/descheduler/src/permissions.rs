@@ -5,8 +5,8 @@ use tensile_runtime::clients::Permission;
 const COORDINATION: &str = "coordination.k8s.io";
 const EVENTS: &str = "events.k8s.io";
 
-/// In all namespaces, and in the one of the exclusions and the lease.
-pub fn all(namespace: &str) -> Vec<Permission<'_>> {
+/// In all namespaces, in the one of the exclusions and the lease, and in the one of the canaries.
+pub fn all<'a>(namespace: &'a str, canaries: &'a str) -> Vec<Permission<'a>> {
     let mut all = vec![
         Permission::core("list", "pods"),
         Permission::core("watch", "pods"),
@@ -16,10 +16,24 @@ pub fn all(namespace: &str) -> Vec<Permission<'_>> {
         Permission::of("get", "batch", "jobs"),
         Permission::of("create", EVENTS, "events"),
         Permission::of("patch", EVENTS, "events"),
+        // In a dry run.
+        Permission::core("create", "pods").within(canaries),
     ];
     let own = |verb| Permission::core(verb, "configmaps").within(namespace);
     all.extend(["list", "watch", "create", "patch"].map(own));
     let lease = |verb| Permission::of(verb, COORDINATION, "leases").within(namespace);
     all.extend(["get", "create", "update"].map(lease));
     all
+}
+
+/// The same for pods without a controller, where the policy moves them.
+pub fn bare(namespace: &str) -> Vec<Permission<'_>> {
+    let mut all: Vec<_> = ["get", "create", "patch"].map(|verb| Permission::core(verb, "pods")).into();
+    all.extend(["get", "delete"].map(|verb| Permission::core(verb, "configmaps").within(namespace)));
+    all
+}
+
+/// The same with a multi-scheduler: it is asked about whole pods, and pods show what it says.
+pub fn places() -> [Permission<'static>; 2] {
+    [Permission::core("get", "pods"), Permission::core("patch", "pods/status")]
 }

@@ -92,9 +92,9 @@ struct File {
     api_version: Spanned<String>,
     kind: Spanned<String>,
     node_selector: Option<Spanned<String>>,
-    max_no_of_pods_to_evict_per_node: Option<u32>,
-    max_no_of_pods_to_evict_per_namespace: Option<u32>,
-    max_no_of_pods_to_evict_total: Option<u32>,
+    max_no_of_pods_to_evict_per_node: Option<Spanned<u32>>,
+    max_no_of_pods_to_evict_per_namespace: Option<Spanned<u32>>,
+    max_no_of_pods_to_evict_total: Option<Spanned<u32>>,
     profiles: Vec<Profile>,
 }
 
@@ -147,11 +147,8 @@ pub fn read(path: &Path) -> Result<PolicyFile, PolicyError> {
 
 /// Reads the text of a policy file at `path`.
 pub fn parse(path: &str, text: &str) -> Result<PolicyFile, PolicyError> {
-    let at = |place: &Spanned<String>, reason: String| PolicyError::At {
-        path: path.to_owned(),
-        line: place.defined.line(),
-        reason,
-    };
+    let line = |line: u64, reason: String| PolicyError::At { path: path.to_owned(), line, reason };
+    let at = |place: &Spanned<String>, reason: String| line(place.defined.line(), reason);
     let options = serde_saphyr::options! { with_snippet: false };
     let file: File = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| PolicyError::Malformed { path: path.to_owned(), reason: error.to_string() })?;
@@ -163,9 +160,21 @@ pub fn parse(path: &str, text: &str) -> Result<PolicyFile, PolicyError> {
         return Err(at(&file.kind, format!("kind {:?} is not {KIND}", file.kind.value)));
     }
     let mut read = PolicyFile::new(Vec::new());
-    read.limits.per_node = file.max_no_of_pods_to_evict_per_node;
-    read.limits.per_namespace = file.max_no_of_pods_to_evict_per_namespace;
-    read.limits.total = file.max_no_of_pods_to_evict_total;
+    let total = file.max_no_of_pods_to_evict_total.map(|total| total.value);
+    for (name, limit) in [
+        ("maxNoOfPodsToEvictPerNode", &file.max_no_of_pods_to_evict_per_node),
+        ("maxNoOfPodsToEvictPerNamespace", &file.max_no_of_pods_to_evict_per_namespace),
+    ] {
+        if let (Some(limit), Some(total)) = (limit, total)
+            && limit.value > total
+        {
+            let reason = format!("{name} {} contradicts maxNoOfPodsToEvictTotal {total}, which is less", limit.value);
+            return Err(line(limit.defined.line(), reason));
+        }
+    }
+    read.limits.per_node = file.max_no_of_pods_to_evict_per_node.map(|limit| limit.value);
+    read.limits.per_namespace = file.max_no_of_pods_to_evict_per_namespace.map(|limit| limit.value);
+    read.limits.total = total;
     if let Some(selector) = &file.node_selector {
         for requirement in selector.value.split(',').filter(|text| !text.trim().is_empty()) {
             let pair = requirement.split_once('=').filter(|(key, _)| !key.is_empty() && !key.ends_with('!'));

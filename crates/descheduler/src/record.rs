@@ -24,6 +24,21 @@ pub struct Write {
     data: Members<String, Value>,
 }
 
+/// Entry of a ConfigMap that holds the journal of a move.
+pub const JOURNAL: &str = "journal";
+/// Before the UID in the name of such a ConfigMap.
+const MOVE_OF: &str = "tensile-move-";
+
+/// The ConfigMap with the journal of the move of the pod with this UID.
+pub fn journal_of(uid: &str) -> String {
+    format!("{MOVE_OF}{uid}")
+}
+
+/// The UID in the name of a ConfigMap with a journal.
+pub fn uid_of(name: &str) -> &str {
+    name.strip_prefix(MOVE_OF).unwrap_or(name)
+}
+
 /// The ConfigMap that holds the entry `key`.
 pub fn map_of(key: &str) -> String {
     format!("tensile-exclusions-{}", fnv1a(key.as_bytes()) % MAPS)

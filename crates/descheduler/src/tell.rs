@@ -34,12 +34,14 @@ pub fn teller(
 }
 
 impl Teller {
-    /// Something was done to the pod: tells it and its owner.
+    /// Something was done to the pod: tells its owner, which stays, and names the pod; without one, the pod.
     pub fn moved(&self, pod: &Pod, reason: &str, note: &str) {
-        self.tell(EventType::Normal, reason, note, this(pod), None);
-        if let Some(owner) = owner(pod) {
-            let note = format!("{}: {note}", pod.name);
-            self.tell(EventType::Normal, reason, &note, owner, Some(this(pod)));
+        match owner(pod) {
+            Some(owner) => {
+                let note = format!("{}: {note}", pod.name);
+                self.tell(EventType::Normal, reason, &note, owner, Some(this(pod)));
+            }
+            None => self.tell(EventType::Normal, reason, note, this(pod), None),
         }
     }
 

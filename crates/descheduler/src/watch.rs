@@ -8,12 +8,12 @@ use std::pin::pin;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, Resource};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tensile_core::names;
+use tensile_runtime::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::seen::Shared;
@@ -102,24 +102,27 @@ pub async fn exclusions(client: Client, namespace: &str, seen: Shared, stop: Can
     stop.run_until_cancelled(follow(api, &labels, |event| seen.change(|seen| seen.maps(event)))).await;
 }
 
-/// Lists, watches, resumes, and lists anew when the server has forgotten where we were. Does not end.
+/// Follows the journals of moves in `namespace`.
+pub async fn moves(client: Client, namespace: &str, seen: Shared, stop: CancellationToken) {
+    let api: Api<Object<ConfigMap>> = Api::namespaced(client, namespace);
+    let labels = format!("{}={}", names::JOURNAL, names::TRUE);
+    stop.run_until_cancelled(follow(api, &labels, |event| seen.change(|seen| seen.moves(event)))).await;
+}
+
+/// Tells `apply` of all that happens to the objects with these labels. Does not end.
 async fn follow<K>(api: Api<Object<K>>, labels: &str, mut apply: impl FnMut(Event<Value>))
 where
     K: Resource<DynamicType = ()> + 'static,
-    K::Scope: Send,
 {
-    let config = watcher::Config::default().labels(labels).page_size(PAGE);
-    let mut events = pin!(watcher(api, config).default_backoff());
+    let config = Config::default().labels(labels).page_size(PAGE);
+    let mut events = pin!(watch::follow(api, config));
     while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => apply(match event {
-                Event::Init => Event::Init,
-                Event::InitApply(object) => Event::InitApply(object.json),
-                Event::InitDone => Event::InitDone,
-                Event::Apply(object) => Event::Apply(object.json),
-                Event::Delete(object) => Event::Delete(object.json),
-            }),
-            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted, trying again"),
-        }
+        apply(match event {
+            Event::Init => Event::Init,
+            Event::InitApply(object) => Event::InitApply(object.json),
+            Event::InitDone => Event::InitDone,
+            Event::Apply(object) => Event::Apply(object.json),
+            Event::Delete(object) => Event::Delete(object.json),
+        });
     }
 }

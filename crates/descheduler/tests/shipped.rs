@@ -1,8 +1,11 @@
 //! What is shipped beside the binary agrees with it: the reference of its flags, and what its chart allows it to do.
 
+use std::collections::BTreeSet;
+
 use clap::CommandFactory;
 use descheduler::args::Args;
 use descheduler::permissions;
+use tensile_runtime::clients::Permission;
 use tensile_testkit::shipped::{self, Right, rights, yaml};
 
 #[test]
@@ -17,11 +20,19 @@ fn every_flag_says_what_it_means() {
 
 #[test]
 fn the_chart_gives_what_the_service_needs_and_no_more() {
-    let mut given = rights(&yaml("charts/descheduler/files/upper-rules.yaml")[0], None);
-    given.extend(rights(&yaml("charts/descheduler/files/own-rules.yaml")[0], Some("ns")));
-    let needed = permissions::all("ns");
-    let needed = needed.iter().map(|p| Right::new(p.verb, p.group, p.resource, p.namespace, p.name));
-    assert_eq!(given, needed.collect());
+    let rules =
+        |file: &str, namespace| rights(&yaml(&format!("charts/descheduler/files/{file}-rules.yaml"))[0], namespace);
+    let rights_of = |needed: Vec<Permission<'_>>| -> BTreeSet<Right> {
+        needed.iter().map(|p| Right::new(p.verb, p.group, p.resource, p.namespace, p.name)).collect()
+    };
+    let mut given = rules("upper", None);
+    given.extend(rules("own", Some("ns")));
+    given.extend(rules("canary", Some("canaries")));
+    assert_eq!(given, rights_of(permissions::all("ns", "canaries")));
+    let mut given = rules("bare", None);
+    given.extend(rules("bare-own", Some("ns")));
+    assert_eq!(given, rights_of(permissions::bare("ns")));
+    assert_eq!(rules("places", None), rights_of(permissions::places().into()));
 }
 
 #[test]

@@ -54,20 +54,57 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 pub const LEAVE_PLACEMENT: &str = "tensile.io/leave-placement";
 /// Label with value `true` on ConfigMaps that hold exclusions: virtual nodes that an owner's pods keep off for a while.
 pub const EXCLUSIONS: &str = "tensile.io/exclusions";
+/// Label on a virtual node: the UID of the `kube-system` namespace of the lower cluster that it stands for.
+pub const LOWER_CLUSTER: &str = "tensile.io/lower-cluster";
+/// Label with value `true` on Secrets that hold the kubeconfig of a lower cluster for the multi-scheduler.
+pub const KUBECONFIG: &str = "tensile.io/kubeconfig";
+/// Annotation on a virtual node: when the multi-scheduler last saw room for a pod that it had refused there. That it
+/// changes makes schedulers try such pods again.
+pub const ROOM: &str = "tensile.io/room";
+/// Label with value `true` on ConfigMaps that each say how far the move of a pod without a controller has come.
+pub const JOURNAL: &str = "tensile.io/journal";
+/// Finalizer on a pod without a controller that is being moved, and on its successor until the journal is closed.
+pub const MOVE: &str = "tensile.io/move";
+/// Annotation on a pod that the descheduler made again: the UID of the pod it was made of.
+pub const ORIGIN_UID: &str = "tensile.io/origin-uid";
+/// Annotation on such a pod: the virtual nodes that it was kept off when it was made, as a JSON list.
+pub const KEPT_OFF: &str = "tensile.io/kept-off";
+/// Condition on an upper pod, `False` while no other lower cluster has room for it, absent otherwise.
+pub const PLACEABLE: &str = "tensile.io/Placeable";
 /// Label on everything made below: the UID of the upper cluster's `kube-system` namespace.
 pub const UPPER_CLUSTER: &str = "tensile.io/upper-cluster";
-/// Label on everything made below: the virtual node it was made for (see [`label_value`]).
+/// Label on everything made below, and on what is shown of it above: the virtual node it was made for (see
+/// [`label_value`]).
 pub const VIRTUAL_NODE: &str = "tensile.io/virtual-node";
 /// Annotation on a lower object: the UID of its upper object.
 pub const UPPER_UID: &str = "tensile.io/upper-uid";
 /// Annotation on a lower object: `namespace/name` of its upper object.
 pub const UPPER_NAME: &str = "tensile.io/upper-name";
-/// Annotation on a lower object: the revision of the upper object that was last applied to it.
+/// Annotation on a copy: the revision of the object that was last applied to it.
 pub const APPLIED_REVISION: &str = "tensile.io/applied-revision";
 /// Annotation on a lower pod: hashes of what was last applied to it, by which a change upstairs is told from one below.
 pub const APPLIED: &str = "tensile.io/applied";
 /// Annotation on a lower pod: what the objects it refers to are called upstairs and below, as JSON by kind.
 pub const REFERENCES: &str = "tensile.io/references";
+/// Annotation on a lower pod that shows its labels in a file: those of the upper pod, as a kubelet writes them.
+pub const UPPER_LABELS: &str = "tensile.io/upper-labels";
+/// Label with value `true` on Secrets below that hold the tokens of one pod, and annotation on them that says when each runs
+/// out; annotation on a lower pod: which tokens it has, as JSON.
+pub const TOKENS: &str = "tensile.io/tokens";
+/// Provisioner of upper StorageClasses whose volumes are made in lower clusters, and driver of the volumes that show them.
+pub const PROVISIONER: &str = "volumes.tensile.io";
+/// Class of upper Services of type LoadBalancer whose load balancers are those of lower clusters.
+pub const LOAD_BALANCER_CLASS: &str = "services.tensile.io/lower";
+/// Kubernetes' label of an EndpointSlice: the Service it is of.
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Kubernetes' label of an EndpointSlice: who manages it.
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Value of that label on EndpointSlices that go down.
+pub const SLICE_MANAGER: &str = "virtual-node.tensile.io";
+/// Annotation on a lower Service: the load balancer's addresses that the upper one was given from it, as JSON.
+pub const SHOWN: &str = "tensile.io/shown";
+/// Annotation on a volume upstairs that shows one below: `namespace/name` of its claim.
+pub const CLAIM: &str = "tensile.io/claim";
 /// Condition on an upper pod, `False` while the lower cluster refuses it, absent otherwise.
 pub const ACCEPTED: &str = "virtual-kubelet.io/Accepted";
 /// Condition on an upper pod, `False` while the lower scheduler finds no node for it, absent otherwise.
@@ -86,6 +123,23 @@ pub fn label_value(name: &str) -> String {
     }
     let head = name.get(..46).unwrap_or_default();
     format!("{head}-{:016x}", fnv1a(name.as_bytes()))
+}
+
+/// Longest name of an object, in characters.
+const NAME_MAX: usize = 253;
+/// A dash and 16 hexadecimal digits.
+const HASH_LENGTH: usize = 17;
+
+/// A name that nobody else comes to: the head of `name`, and a hash of `whose` it is. Always the same for the same two,
+/// at most 253 characters.
+#[must_use]
+pub fn hashed(name: &str, whose: &str) -> String {
+    let mut end = name.len().min(NAME_MAX - HASH_LENGTH);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let head = name.get(..end).unwrap_or_default().trim_end_matches(['-', '.']);
+    format!("{head}-{:016x}", fnv1a(whose.as_bytes()))
 }
 
 /// FNV-1a, 64 bit: stable over versions and machines, for names that are written into clusters.

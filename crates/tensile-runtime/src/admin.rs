@@ -27,6 +27,16 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     conditions: Arc<Mutex<BTreeMap<String, Source>>>,
+    remarks: Arc<Mutex<BTreeMap<String, Remark>>>,
+}
+
+/// Sentences about what is not as it should be.
+struct Remark(Box<dyn Fn() -> Vec<String> + Send>);
+
+impl fmt::Debug for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0().fmt(f)
+    }
 }
 
 /// Where the state of a condition comes from.
@@ -70,6 +80,13 @@ impl Readiness {
         self.conditions().insert(name.into(), Source::Checked(Box::new(check)));
     }
 
+    /// Shows under `name` what `look` finds at the moment it is asked for, a line each, without counting it: for what people
+    /// should know and a restart would not help. It must not block.
+    pub fn remark(&self, name: impl Into<String>, look: impl Fn() -> Vec<String> + Send + 'static) {
+        let mut remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        remarks.insert(name.into(), Remark(Box::new(look)));
+    }
+
     /// Whether all conditions are ready.
     pub fn is_ready(&self) -> bool {
         self.conditions().values().all(|source| source.now().is_ok())
@@ -81,7 +98,12 @@ impl Readiness {
             Ok(()) => format!("[+]{name} ok\n"),
             Err(reason) => format!("[-]{name} not ready: {reason}\n"),
         };
-        self.conditions().iter().map(line).collect::<Vec<_>>().concat()
+        let conditions = self.conditions().iter().map(line).collect::<Vec<_>>();
+        let remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        let remarks = remarks
+            .iter()
+            .flat_map(|(name, Remark(look))| look().into_iter().map(move |remark| format!("[!]{name}: {remark}\n")));
+        conditions.into_iter().chain(remarks).collect::<Vec<_>>().concat()
     }
 
     fn conditions(&self) -> MutexGuard<'_, BTreeMap<String, Source>> {
@@ -204,6 +226,15 @@ mod tests {
         *valid.lock().unwrap() = false;
         assert!(!readiness.is_ready());
         assert_eq!(readiness.report(), "[-]certificate not ready: expired\n");
+    }
+
+    #[test]
+    fn a_remark_is_shown_and_does_not_count() {
+        let readiness = Readiness::new();
+        readiness.check("watches", || Ok(()));
+        readiness.remark("clusters", || vec!["east: away".to_owned()]);
+        assert!(readiness.is_ready());
+        assert_eq!(readiness.report(), "[+]watches ok\n[!]clusters: east: away\n");
     }
 
     #[tokio::test]

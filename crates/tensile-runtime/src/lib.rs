@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod args;
 pub mod clients;
+pub mod exclusions;
 pub mod lease;
 pub mod listen;
 pub mod process;
@@ -15,3 +16,4 @@ pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
 pub mod upper_id;
+pub mod watch;

@@ -1,6 +1,7 @@
 //! A server certificate that can be replaced while it is served: rotation needs no restart and drops no connection.
 
 mod files;
+mod listener;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use thiserror::Error;
 use crate::clients::install_crypto;
 
 pub use files::{CertificateFiles, FileError, RELOAD_EVERY};
+pub use listener::{ClientCaError, Clients, TlsListener, server_config};
 
 /// Why two PEM texts are no certificate with its key.
 #[derive(Debug, Error)]

@@ -50,6 +50,7 @@ pub struct FaultProxy {
 struct Shared {
     rules: Mutex<Vec<Rule>>,
     seen: Mutex<Vec<Seen>>,
+    answered: Mutex<Vec<Seen>>,
     commands: broadcast::Sender<Command>,
     upstream: SocketAddr,
     tls: TlsConnector,
@@ -61,6 +62,7 @@ impl FaultProxy {
         let shared = Arc::new(Shared {
             rules: Mutex::default(),
             seen: Mutex::default(),
+            answered: Mutex::default(),
             commands: broadcast::channel(16).0,
             upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream.port)),
             tls: connector(upstream).map_err(io::Error::other)?,
@@ -96,6 +98,11 @@ impl FaultProxy {
     /// The requests so far for which `which` holds.
     pub fn requests(&self, which: impl Fn(&Seen) -> bool) -> Vec<Seen> {
         lock(&self.shared.seen).iter().filter(|seen| which(seen)).cloned().collect()
+    }
+
+    /// How many requests for which `which` holds the API server has begun to answer: they have had their effect.
+    pub fn answered(&self, which: impl Fn(&Seen) -> bool) -> usize {
+        lock(&self.shared.answered).iter().filter(|seen| which(seen)).count()
     }
 }
 

@@ -6,4 +6,4 @@ mod generate;
 mod oracle;
 
 pub use generate::{Choices, Cluster, KEPT, add_topologies, clusters, pod, requirement, term};
-pub use oracle::{Machine, allows, selects};
+pub use oracle::{Machine, allows, selects, tolerates_all};

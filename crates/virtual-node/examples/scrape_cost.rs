@@ -7,27 +7,13 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example shows, it does not recover")]
 
-use std::{
-    fmt::Write as _,
-    io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::HashMap, fmt::Write as _, sync::Arc, time::Instant};
 
-use axum::{body::Bytes, extract::State, http::Uri};
-use hyper_util::{rt::TokioIo, service::TowerToHyperService};
-use prometheus::{Registry, core::Collector};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use bytes::Bytes;
+use prometheus::Registry;
 use tensile_core::stats::{Member, Roster, Source, Wanted};
-use tensile_runtime::{
-    clients::{ClientSource, connect},
-    process::ProcessCollector,
-    tls::CertificateFiles,
-};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
+use tensile_runtime::clients::{ClientSource, connect};
+use tensile_testkit::api_server::{ApiServer, cpu_seconds};
 use tokio_util::sync::CancellationToken;
 use virtual_kubelet::server::StatsProvider;
 use virtual_node::{
@@ -43,19 +29,8 @@ const CADVISOR: usize = 60;
 
 #[tokio::main]
 async fn main() {
-    if std::env::args().nth(1).as_deref() == Some("serve") {
-        return serve(PathBuf::from(std::env::args().nth(2).unwrap())).await;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let mut server = Command::new(std::env::current_exe().unwrap())
-        .arg("serve")
-        .arg(dir.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut port = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    let source = ClientSource::new("virtual-node", Some(kubeconfig(dir.path(), port.trim())));
+    let server = ApiServer::start(answers).await;
+    let source = ClientSource::new("virtual-node", Some(server.kubeconfig()));
     let client = connect(&source).await.unwrap();
 
     // An answer is kept for a moment, so each scrape has statistics of its own, and connections that are there.
@@ -95,8 +70,6 @@ async fn main() {
             took * each
         );
     }
-    server.kill().unwrap();
-    server.wait().unwrap();
 }
 
 fn member(node: usize, pod: usize) -> Member {
@@ -114,21 +87,6 @@ fn member(node: usize, pod: usize) -> Member {
 
 fn uid(name: &str) -> String {
     format!("below-{name}")
-}
-
-fn cpu_seconds() -> f64 {
-    let families = ProcessCollector::new().unwrap().collect();
-    let cpu = families.iter().find(|family| family.name() == "process_cpu_seconds_total").unwrap();
-    cpu.get_metric()[0].get_counter().get_value()
-}
-
-fn kubeconfig(dir: &Path, port: &str) -> PathBuf {
-    let path = dir.join("kubeconfig");
-    let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: ca.crt}}}}]\nusers: [{{name: u, user: {{token: t}}}}]\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n"
-    );
-    std::fs::write(&path, text).unwrap();
-    path
 }
 
 /// The names of the pods on a node.
@@ -191,45 +149,16 @@ fn summary(node: usize) -> String {
     serde_json::json!({"node": {}, "pods": pods(node).map(pod).collect::<Vec<_>>()}).to_string()
 }
 
-/// All answers, by path.
-type Answers = Arc<std::collections::HashMap<String, Bytes>>;
-
-async fn serve(dir: PathBuf) {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let cert = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-    let files = [("ca.crt", issuer.pem()), ("tls.crt", cert.pem()), ("tls.key", key.serialize_pem())];
-    for (name, content) in files {
-        std::fs::write(dir.join(name), content).unwrap();
-    }
-    let answers: Answers = Arc::new(
-        (0..NODES)
-            .flat_map(|node| {
-                let at = |path: &str| format!("/api/v1/nodes/node-{node}/proxy/{path}");
-                let documents = [
-                    ("metrics/resource", resource(node)),
-                    ("metrics/cadvisor", cadvisor(node)),
-                    ("stats/summary", summary(node)),
-                ];
-                documents.map(|(path, text)| (at(path), Bytes::from(text)))
-            })
-            .collect(),
-    );
-    let answer = async |State(answers): State<Answers>, uri: Uri| answers[uri.path()].clone();
-    let router = axum::Router::new().fallback(answer).with_state(answers);
-    let served = CertificateFiles::load(&dir.join("tls.crt"), &dir.join("tls.key")).unwrap().served();
-    let acceptor = TlsAcceptor::from(Arc::new(served.server_config()));
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    println!("{}", listener.local_addr().unwrap().port());
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        let (acceptor, router) = (acceptor.clone(), router.clone());
-        tokio::spawn(async move {
-            let stream = acceptor.accept(stream).await.unwrap();
-            let service = TowerToHyperService::new(router);
-            drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
-        });
-    }
+/// What the lower API server answers, by path.
+fn answers() -> impl Fn(&str) -> Bytes {
+    let nodes = (0..NODES).flat_map(|node| {
+        let at = |path: &str| format!("/api/v1/nodes/node-{node}/proxy/{path}");
+        [
+            (at("metrics/resource"), Bytes::from(resource(node))),
+            (at("metrics/cadvisor"), Bytes::from(cadvisor(node))),
+            (at("stats/summary"), Bytes::from(summary(node))),
+        ]
+    });
+    let answers: HashMap<String, Bytes> = nodes.collect();
+    move |path| answers[path].clone()
 }

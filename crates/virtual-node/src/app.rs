@@ -7,6 +7,7 @@ use kube::Client;
 use prometheus::Registry;
 use serde_json::Value;
 use tensile_core::{
+    identity::ApiServer,
     node::{Readiness as NodeReadiness, Totals, build},
     pod::LinkView,
 };
@@ -26,16 +27,26 @@ use virtual_kubelet::{
 
 use crate::{
     args::Args,
+    cleanup::Cleanup,
     config::{Settings, Surroundings},
+    identity::Identity,
     kubelet,
     lower::LowerCluster,
     node::VirtualNode,
     objects::Objects,
     permissions,
+    services::Services,
+    volumes::Volumes,
 };
 
-/// The program: parses its arguments, runs until a signal, and says how it went.
+/// The program: parses its arguments, runs until a signal, and says how it went. With the word `cleanup` after the program's
+/// name it cleans up instead, and ends.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut argv: Vec<OsString> = argv.into_iter().collect();
+    if argv.get(1).is_some_and(|word| word == "cleanup") {
+        argv.remove(1);
+        return service::main::<Cleanup>(argv);
+    }
     service::main::<Settings>(argv)
 }
 
@@ -106,6 +117,9 @@ async fn link(
         allow_host_namespaces: settings.allow_host_namespaces,
         refuse_host_path: settings.refuse_host_path,
         keep_runtime_class: settings.keep_runtime_class,
+        identity: api_server(settings).await?,
+        dns: settings.identity.dns.clone(),
+        brings_claims: settings.volumes,
     };
     tracing::info!(node = name, upper_cluster = view.upper_cluster, "starting");
     if let Some(key) = view.kept_keys.cluster_key().filter(|key| !view.node_labels.contains_key(*key)) {
@@ -113,7 +127,16 @@ async fn link(
     }
     let host_ip = settings.node.addresses.first().map(|address| address.address.clone()).unwrap_or_default();
     let objects = Objects::new(upper.clone(), lower.clone(), view.clone(), settings.on_conflict);
-    let cluster = Arc::new(LowerCluster::new(lower.clone(), view, host_ip, settings.show_pod_ips, objects));
+    let identity = Identity::new(upper.clone(), lower.clone(), view.clone(), registry)?;
+    let volumes = settings.volumes.then(|| {
+        let (upper, lower, storage) = (upper.clone(), lower.clone(), settings.storage.clone());
+        Volumes::new(upper, lower, view.clone(), storage, settings.on_conflict, objects.clone())
+    });
+    let services =
+        settings.services.then(|| Services::new(upper.clone(), lower.clone(), view.clone(), settings.networking));
+    let shown = settings.show_pod_ips;
+    let cluster = LowerCluster::new(lower.clone(), view, host_ip, shown, objects, identity);
+    let cluster = Arc::new(cluster.with(volumes, services));
 
     let config = PodControllerConfig { node: name.clone(), workers: usize::from(settings.workers) };
     let pods = PodController::new(upper.clone(), cluster.clone(), &config, registry)?;
@@ -124,7 +147,7 @@ async fn link(
     let port = kubelet::start(api, &settings.node, upper.clone(), cluster.clone(), reached, registry, tasks).await?;
     let node = tensile_core::node::NodeSettings { port: Some(port), ..settings.node.clone() };
     let node = Arc::new(VirtualNode::new(lower, cluster.clone(), node));
-    let node = NodeController::new(upper, node, NodeControllerConfig::new(&name));
+    let node = NodeController::new(upper.clone(), node, NodeControllerConfig::new(&name));
     let mut state = node.state();
     let condition = readiness.condition(format!("node {name}"));
 
@@ -136,6 +159,13 @@ async fn link(
             Ok::<_, std::convert::Infallible>(())
         }
     });
+    if settings.event_qps > 0.0 {
+        let (stop, cluster, upper, qps) = (stop.clone(), cluster.clone(), upper.clone(), settings.event_qps);
+        tasks.spawn("lower events", async move {
+            Box::pin(stop.run_until_cancelled(cluster.show_events(upper, qps))).await;
+            Ok::<_, std::convert::Infallible>(())
+        });
+    }
     tasks.spawn("lower nodes", {
         let stop = stop.clone();
         async move {
@@ -162,6 +192,29 @@ async fn link(
     Ok(())
 }
 
+/// Where pods find the upper API server, if they keep their service accounts. Says so in the log when they cannot reach it
+/// there.
+async fn api_server(settings: &Settings) -> anyhow::Result<Option<ApiServer>> {
+    if !settings.identity.service_accounts {
+        return Ok(None);
+    }
+    let chosen = settings.identity.upper_apiserver.clone();
+    // The service account of a pod finds a Service, whose address is known inside its cluster only.
+    let inside = chosen.is_none() && settings.upper.kubeconfig.is_none();
+    let address = match chosen {
+        Some(address) => address,
+        None => settings.upper.server().await.context("upper cluster")?,
+    };
+    let server = ApiServer::parse(&address).with_context(|| format!("address of the upper API server: {address:?}"))?;
+    if let Some(reason) = server.unreachable(&address) {
+        tracing::warn!(address, %reason, "lower pods cannot reach the upper API server: set --upper-apiserver");
+    } else if inside {
+        let reason = "the address is that of a Service, which leads nowhere unless the networks are joined";
+        tracing::warn!(address, reason, "lower pods may not reach the upper API server: set --upper-apiserver");
+    }
+    Ok(Some(server))
+}
+
 /// Why this process cannot do its work for the node.
 fn not_ready(state: &NodeState) -> Option<String> {
     match (&state.failure, &state.uid) {
@@ -179,7 +232,7 @@ fn labels(settings: &Settings) -> std::collections::BTreeMap<String, String> {
     labels.filter_map(|(key, value)| Some((key.clone(), Value::as_str(value)?.to_owned()))).collect()
 }
 
-async fn client(which: &str, source: &ClientSource) -> anyhow::Result<Client> {
+pub(crate) async fn client(which: &str, source: &ClientSource) -> anyhow::Result<Client> {
     clients::connect(source).await.with_context(|| format!("{which} cluster"))
 }
 

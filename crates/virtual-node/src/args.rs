@@ -5,11 +5,14 @@
 
 mod accepted;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use tensile_core::identity::{ApiServer, ApiServerError};
 use tensile_core::node::TaintEffect;
+use tensile_core::service::{Network, Path};
 use tensile_core::stats::{UnknownSource, Wanted};
 use tensile_runtime::args::value::{boolean, duration, rate};
 use tensile_runtime::args::{Accepted, ConfigArgs};
@@ -117,17 +120,41 @@ pub struct Args {
     #[arg(long, value_name = "KEYS", value_delimiter = ',', help_heading = PODS)]
     pub cluster_topology_keys: Option<Vec<String>>,
 
-    /// Object controllers that run, as NAME,... of PVControllers and ServiceControllers; empty for none; not in effect
-    /// yet [default: both]
+    /// Object controllers that run, as NAME,... of PVControllers (claims and volumes) and ServiceControllers (Services and
+    /// their endpoints); empty for none [default: both]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = PODS)]
     pub enable_controllers: Option<Vec<String>>,
 
-    /// Give pods below the service account that they have above; not in effect yet [default: true]
+    /// Give pods below the service account that they have above: its tokens, the CA of the upper cluster and the address of
+    /// its API server [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = boolean, help_heading = PODS)]
     pub enable_serviceaccount: Option<bool>,
 
-    /// Show the IPs of lower pods on upper pods; turn off where pod networks are not joined [default: true]
+    /// Address of the upper API server as lower pods reach it, as https://HOST:PORT, HOST:PORT or HOST [default: the one
+    /// that this process uses]
+    #[arg(long, value_name = "ADDRESS", value_parser = api_server, help_heading = PODS)]
+    pub upper_apiserver: Option<String>,
+
+    /// Addresses of the upper cluster's DNS, as IP,...: lower pods with dnsPolicy ClusterFirst use it instead of the lower
+    /// cluster's [default: the lower cluster's]
+    #[arg(long, value_name = "IPS", value_delimiter = ',', help_heading = PODS)]
+    pub cluster_dns: Option<Vec<IpAddr>>,
+
+    /// Domain of the upper cluster's Services, with --cluster-dns [default: cluster.local]
+    #[arg(long, value_name = "DOMAIN", help_heading = PODS)]
+    pub cluster_domain: Option<String>,
+
+    /// Whether pods of different clusters reach one another by their IPs: joined or separate [default: joined]
+    #[arg(long, value_name = "NETWORK", value_parser = network, help_heading = PODS)]
+    pub pod_network: Option<Network>,
+
+    /// Where networks are separate, what a Service below leads to: endpoints (the pods of the same cluster) or loadbalancer
+    /// (its load balancer upstairs, if it has one) [default: endpoints]
+    #[arg(long, value_name = "PATH", value_parser = service_path, help_heading = PODS)]
+    pub service_path: Option<Path>,
+
+    /// Show the IPs of lower pods on upper pods [default: true if --pod-network=joined]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = boolean, help_heading = PODS)]
     pub show_pod_ips: Option<bool>,
@@ -137,10 +164,15 @@ pub struct Args {
           value_parser = boolean, help_heading = PODS)]
     pub allow_host_namespaces: Option<bool>,
 
-    /// Refuse pods that mount a path of their node [default: false]
+    /// Refuse pods that mount a path of their node, and claims whose volume is one [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = boolean, help_heading = PODS)]
     pub refuse_host_path: Option<bool>,
+
+    /// StorageClasses upstairs whose volumes are made in the lower cluster, and what they are called there, as
+    /// UPPER=LOWER,... or UPPER,... for the same name. Those with provisioner volumes.tensile.io need not be named
+    #[arg(long, value_name = "CLASSES", help_heading = PODS)]
+    pub storage_classes: Option<String>,
 
     /// Pass runtimeClassName down; the lower cluster must have classes of the same names [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -152,7 +184,11 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", value_parser = on_conflict, help_heading = PODS)]
     pub on_conflict: Option<OnConflict>,
 
-    /// Pods that are worked on at the same time [default: 32]
+    /// Events of lower pods that are shown on their upper pods, a second in the long run; 0 for none [default: 20]
+    #[arg(long, value_name = "QPS", value_parser = rate, help_heading = PODS)]
+    pub event_qps: Option<f32>,
+
+    /// Pods that are worked on at the same time [default: 24]
     #[arg(long, value_name = "N", help_heading = PODS)]
     pub pod_sync_workers: Option<u16>,
 
@@ -269,6 +305,26 @@ fn effect(text: &str) -> Result<TaintEffect, String> {
 
 fn source(text: &str) -> Result<Wanted, String> {
     text.parse().map_err(|error: UnknownSource| error.to_string())
+}
+
+fn api_server(text: &str) -> Result<String, String> {
+    ApiServer::parse(text).map(|_| text.to_owned()).map_err(|error: ApiServerError| error.to_string())
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    match text {
+        "joined" => Ok(Network::Joined),
+        "separate" => Ok(Network::Separate),
+        _ => Err("neither joined nor separate".to_owned()),
+    }
+}
+
+fn service_path(text: &str) -> Result<Path, String> {
+    match text {
+        "endpoints" => Ok(Path::Endpoints),
+        "loadbalancer" => Ok(Path::LoadBalancer),
+        _ => Err("neither endpoints nor loadbalancer".to_owned()),
+    }
 }
 
 fn on_conflict(text: &str) -> Result<OnConflict, String> {

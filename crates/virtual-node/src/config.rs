@@ -3,6 +3,8 @@
 //! What was typed wins over the settings file (they are merged before, in `tensile_runtime::args`), the file over the
 //! environment, the environment over the default.
 
+mod identity;
+mod objects;
 mod stats;
 
 use std::collections::BTreeMap;
@@ -14,12 +16,15 @@ use std::time::Duration;
 use tensile_core::names;
 use tensile_core::node::{Address, NodeSettings, Taint, TaintEffect};
 use tensile_core::placement::{KeptKeys, NoKeptKey};
+use tensile_core::service::{Network, Networking};
+use tensile_core::volume::Storage;
 use tensile_runtime::clients::ClientSource;
 use tensile_runtime::listen::ListenAddr;
 use thiserror::Error;
 
 use crate::args::{Args, CertificateChoice};
 use crate::objects::OnConflict;
+pub use identity::IdentitySettings;
 pub use stats::{StatsSettings, StoreSettings};
 
 /// How the program names itself to API servers.
@@ -32,11 +37,11 @@ const DEFAULT_QPS: f32 = 500.0;
 const DEFAULT_BURST: u32 = 1000;
 const DEFAULT_KUBELET_PORT: u16 = 10250;
 const DEFAULT_METRICS_PORT: u16 = 10255;
-const DEFAULT_WORKERS: u16 = 32;
+const DEFAULT_WORKERS: u16 = 24;
+/// Less than half of what one kubelet writes by default.
+const DEFAULT_EVENT_QPS: f32 = 20.0;
 /// Less than the 30 s a pod has between SIGTERM and SIGKILL.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
-const PV_CONTROLLERS: &str = "PVControllers";
-const SERVICE_CONTROLLERS: &str = "ServiceControllers";
 
 /// Everything that is decided before the first request.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,10 +62,14 @@ pub struct Settings {
     pub kept_keys: KeptKeys,
     /// Claims and volumes are kept in step.
     pub volumes: bool,
+    /// How, if so.
+    pub storage: Storage,
     /// Services and endpoints are kept in step.
     pub services: bool,
-    /// Lower pods get the service account of their upper pod.
-    pub service_accounts: bool,
+    /// How, if so.
+    pub networking: Networking,
+    /// What of the upper cluster pods keep below.
+    pub identity: IdentitySettings,
     /// Upper pods show the IPs of their lower pods.
     pub show_pod_ips: bool,
     /// Pods may use the network, process ids and IPC of lower nodes.
@@ -71,6 +80,8 @@ pub struct Settings {
     pub keep_runtime_class: bool,
     /// What becomes of a copy whose name is taken below.
     pub on_conflict: OnConflict,
+    /// Events of lower pods that are shown upstairs, a second in the long run; 0 for none.
+    pub event_qps: f32,
     /// Pods that are worked on at the same time; at least 1.
     pub workers: u16,
     /// Where metrics and probes are served, if at all.
@@ -201,9 +212,13 @@ impl Settings {
         if let Some(provider) = args.provider.as_ref().filter(|provider| *provider != PROVIDER) {
             return Err(invalid("--provider", provider, format!("is not known; this program is provider {PROVIDER}")));
         }
-        let (volumes, services) = controllers(args.enable_controllers.as_deref())?;
+        let (volumes, services) = objects::controllers(args.enable_controllers.as_deref())?;
         let kubelet = kubelet_api(&args, around)?;
+        let (identity, warning) = IdentitySettings::resolve(&args)?;
+        let networking =
+            Networking { network: args.pod_network.unwrap_or_default(), path: args.service_path.unwrap_or_default() };
         Ok(Self {
+            identity,
             upper: upper(&args, around),
             lower: lower(&args)?,
             node: node(&args, around, kubelet.port)?,
@@ -211,17 +226,19 @@ impl Settings {
             ignored_labels: listed(args.ignore_labels, names::DEFAULT_IGNORED_LABELS),
             kept_keys: KeptKeys::of_flags(args.ignore_selector_keys, args.cluster_topology_keys)?,
             volumes,
+            storage: Storage { classes: objects::classes(args.storage_classes.as_deref().unwrap_or_default())? },
             services,
-            service_accounts: args.enable_serviceaccount.unwrap_or(true),
-            show_pod_ips: args.show_pod_ips.unwrap_or(true),
+            networking,
+            show_pod_ips: args.show_pod_ips.unwrap_or(networking.network == Network::Joined),
             allow_host_namespaces: args.allow_host_namespaces.unwrap_or(false),
             refuse_host_path: args.refuse_host_path.unwrap_or(false),
             keep_runtime_class: args.keep_runtime_class.unwrap_or(false),
             on_conflict: args.on_conflict.unwrap_or_default(),
+            event_qps: args.event_qps.unwrap_or(DEFAULT_EVENT_QPS),
             workers: args.pod_sync_workers.unwrap_or(DEFAULT_WORKERS).max(1),
             metrics: args.metrics_addr.map_or(Some(ListenAddr::AllOn(DEFAULT_METRICS_PORT)), |given| given.0),
             drain: args.drain_timeout.unwrap_or(DEFAULT_DRAIN),
-            warnings: args.accepted.without_effect,
+            warnings: args.accepted.without_effect.into_iter().chain(warning).collect(),
         })
     }
 }
@@ -330,17 +347,6 @@ fn kubelet_api(args: &Args, around: &Surroundings<'_>) -> Result<KubeletApi, Set
     };
     let client_ca = file(&args.client_ca_file, "APISERVER_CA_CERT_LOCATION");
     Ok(KubeletApi { port, certificate, client_ca, stats: StatsSettings::resolve(args)? })
-}
-
-/// Whether volumes and services are kept in step.
-fn controllers(given: Option<&[String]>) -> Result<(bool, bool), SettingsError> {
-    let Some(given) = given else { return Ok((true, true)) };
-    let known = [PV_CONTROLLERS, SERVICE_CONTROLLERS];
-    if let Some(other) = given.iter().find(|name| !name.is_empty() && !known.contains(&name.as_str())) {
-        return Err(invalid("--enable-controllers", other, format!("is not one of {}", known.join(", "))));
-    }
-    let has = |name: &str| given.iter().any(|given| given == name);
-    Ok((has(PV_CONTROLLERS), has(SERVICE_CONTROLLERS)))
 }
 
 /// `KEY=VALUE,...`; tensile-kube's `KEY:VALUE` is taken too, neither sign can be in a key.

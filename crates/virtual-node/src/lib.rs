@@ -2,10 +2,15 @@
 
 pub mod app;
 pub mod args;
+pub mod cleanup;
 pub mod config;
+mod heard;
+pub mod identity;
 pub mod kubelet;
 pub mod lower;
 pub mod node;
 pub mod objects;
 pub mod permissions;
+pub mod services;
 pub mod stats;
+pub mod volumes;

@@ -10,7 +10,9 @@ use tensile_runtime::clients::Permission;
 use tensile_testkit::shipped::{self, Right, rights, yaml};
 use virtual_node::args::Args;
 use virtual_node::permissions::{
-    LOWER, LOWER_KUBELETS, LOWER_METRICS, LOWER_SECRETS, LOWER_STREAMS, UPPER, UPPER_CERTIFICATE, UPPER_SECRETS,
+    LOWER, LOWER_EVENTS, LOWER_IDENTITY, LOWER_KUBELETS, LOWER_METRICS, LOWER_SECRETS, LOWER_SERVICES, LOWER_STREAMS,
+    LOWER_VOLUMES, UPPER, UPPER_CERTIFICATE, UPPER_EVENTS, UPPER_SECRETS, UPPER_SERVICES, UPPER_VOLUMES, node_user,
+    upper_node,
 };
 
 #[test]
@@ -31,9 +33,14 @@ fn needed<'a>(permissions: impl IntoIterator<Item = &'a Permission<'a>>) -> BTre
 fn the_chart_gives_above_what_the_service_needs_and_no_more() {
     let mut given = rights(&yaml("charts/virtual-node/files/upper-rules.yaml")[0], None);
     given.extend(rights(&yaml("charts/virtual-node/files/upper-lease-rules.yaml")[0], Some("kube-node-lease")));
-    assert_eq!(given, needed(UPPER.iter().chain(UPPER_CERTIFICATE)));
+    assert_eq!(
+        given,
+        needed(UPPER.iter().chain(UPPER_EVENTS).chain(UPPER_VOLUMES).chain(UPPER_SERVICES).chain(UPPER_CERTIFICATE))
+    );
     let secrets = rights(&yaml("charts/virtual-node/files/upper-secrets-rules.yaml")[0], None);
     assert_eq!(secrets, needed(UPPER_SECRETS));
+    let node = rights(&yaml("charts/virtual-node/files/upper-node-rules.yaml")[0], None);
+    assert_eq!(node, needed(&upper_node(&node_user("NODENAME"))));
 }
 
 #[test]
@@ -43,7 +50,9 @@ fn the_manifest_for_the_lower_cluster_gives_what_the_service_needs_and_no_more()
         let named = |object: &&Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name;
         rights(&objects.iter().find(named).unwrap()["rules"], None)
     };
-    assert_eq!(role("tensile-virtual-node"), needed(LOWER.iter().chain(LOWER_STREAMS).chain(LOWER_METRICS)));
+    let objects_of_pods = LOWER_EVENTS.iter().chain(LOWER_VOLUMES).chain(LOWER_SERVICES).chain(LOWER_IDENTITY);
+    let containers = LOWER_STREAMS.iter().chain(LOWER_METRICS);
+    assert_eq!(role("tensile-virtual-node"), needed(LOWER.iter().chain(objects_of_pods).chain(containers)));
     assert_eq!(role("tensile-virtual-node-secrets"), needed(LOWER_SECRETS));
     let bindings = objects.iter().filter(|object| object["kind"] == "ClusterRoleBinding");
     let bound: Vec<&Value> = bindings.map(|binding| &binding["roleRef"]["name"]).collect();

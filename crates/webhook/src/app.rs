@@ -13,22 +13,22 @@ use prometheus::Registry;
 use tensile_core::exclusion::Exclusions;
 use tensile_runtime::admin::{self, Readiness};
 use tensile_runtime::clients::{self, ClientSource, wait_for_upper};
+use tensile_runtime::exclusions;
 use tensile_runtime::process::ProcessCollector;
 use tensile_runtime::service::{self, Service};
 use tensile_runtime::shutdown::{self, Tasks};
 use tensile_runtime::telemetry::LogArgs;
-use tensile_runtime::tls::{CertificateFiles, RELOAD_EVERY, ServedCertificate};
+use tensile_runtime::tls::{CertificateFiles, Clients, RELOAD_EVERY, ServedCertificate, TlsListener, server_config};
 use tokio::net::TcpListener;
+use tokio::sync::OnceCell;
 
 use crate::args::{Args, Certificate, FollowClaims, SelfManaged, Settings};
 use crate::certificates::keeper::{Keeper, Place};
 use crate::claims;
-use crate::exclusions;
 use crate::metrics::{Expiration, Metrics};
 use crate::permissions;
 use crate::router::{Admission, router};
 use crate::selected_node::SelectedNodes;
-use crate::tls::{TlsListener, server_config};
 
 /// The program: parses `argv`, runs until a signal, and says how it went.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -64,6 +64,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let serving = readiness.condition("webhook");
     let mut signals = shutdown::signals()?;
     let mut tasks = Tasks::new();
+    let upper = Upper { source: settings.api.clone(), client: OnceCell::new() };
 
     // Before anything that may have to wait: whoever waits is alive.
     let address = settings.metrics;
@@ -71,7 +72,8 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let router_of_admin = admin::router(registry.clone(), readiness.clone());
     tasks.spawn("admin server", admin::serve(listener, router_of_admin, tasks.stop()));
 
-    let certificate = match shutdown::unless(&mut signals, certificate(&settings, &readiness, &mut tasks)).await {
+    let certificate = match shutdown::unless(&mut signals, certificate(&settings, &upper, &readiness, &mut tasks)).await
+    {
         None => return Ok(()),
         Some(certificate) => certificate?,
     };
@@ -80,7 +82,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on --address and --port {}", settings.listen))?;
     tracing::info!(address = %listener.local_addr()?, tls = certificate.is_some(), "serving");
     let selected = Arc::<RwLock<SelectedNodes>>::default();
-    let exclusions = exclusions(&settings, &mut tasks).await?;
+    let exclusions = exclusions(settings.exclusions, &upper, &mut tasks).await?;
     let router = router(Arc::new(Admission {
         policy: settings.policy,
         exclusions,
@@ -97,22 +99,40 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         }
         Some(served) => {
             registry.register(Box::new(Expiration::of(served.clone())?))?;
-            let listener = TlsListener::new(listener, server_config(&served, settings.client_ca.as_deref())?)?;
+            let clients = settings.client_ca.as_deref().map_or(Clients::Any, Clients::Of);
+            let listener = TlsListener::new(listener, server_config(&served, clients)?)?;
             readiness.check("certificate", move || served.check(Timestamp::now()));
             tasks
                 .spawn("webhook server", async { axum::serve(listener, router).with_graceful_shutdown(stopped).await });
         }
     }
-    follow_claims(settings.follow_claims, &settings.api, selected, &readiness, &mut tasks).await?;
+    follow_claims(settings.follow_claims, &upper, selected, &readiness, &mut tasks).await?;
     serving.ready();
     Ok(tasks.run(signals, settings.drain).await?)
 }
 
+/// The upper API server. Who needs nothing of it needs no kubeconfig either, so a client is made when it is asked for.
+struct Upper {
+    source: ClientSource,
+    client: OnceCell<Client>,
+}
+
+impl Upper {
+    async fn client(&self) -> anyhow::Result<Client> {
+        let client = self.client.get_or_try_init(|| clients::connect(&self.source)).await;
+        client.cloned().context("upper cluster")
+    }
+}
+
 /// What is heard of exclusions, and the task that hears it. Nobody waits for it: admission comes first.
-async fn exclusions(settings: &Settings, tasks: &mut Tasks) -> anyhow::Result<Arc<ArcSwap<Exclusions>>> {
+async fn exclusions(
+    namespace: Option<String>,
+    upper: &Upper,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Arc<ArcSwap<Exclusions>>> {
     let heard = Arc::new(ArcSwap::default());
-    if let Some(namespace) = settings.exclusions.clone() {
-        let client = clients::connect(&settings.api).await.context("upper cluster")?;
+    if let Some(namespace) = namespace {
+        let client = upper.client().await?;
         let (heard, stop) = (heard.clone(), tasks.stop());
         tasks.spawn("exclusions", async move {
             exclusions::follow(client, &namespace, heard, stop).await;
@@ -125,6 +145,7 @@ async fn exclusions(settings: &Settings, tasks: &mut Tasks) -> anyhow::Result<Ar
 /// What is served, and the task that keeps it; `None` for plain HTTP.
 async fn certificate(
     settings: &Settings,
+    upper: &Upper,
     readiness: &Readiness,
     tasks: &mut Tasks,
 ) -> anyhow::Result<Option<Arc<ServedCertificate>>> {
@@ -140,7 +161,7 @@ async fn certificate(
             Ok(Some(served))
         }
         Certificate::SelfManaged(own) => {
-            let client = clients::connect(&settings.api).await.context("upper cluster")?;
+            let client = upper.client().await?;
             let place = place(own, &client);
             wait_for_upper(&client, &permissions::certificates(&place)).await.context("upper cluster")?;
             let (served, stop) = (ServedCertificate::none(), tasks.stop());
@@ -167,7 +188,7 @@ fn place(own: &SelfManaged, client: &Client) -> Place {
 /// The task that keeps `selected` up to date.
 async fn follow_claims(
     wanted: FollowClaims,
-    api: &ClientSource,
+    upper: &Upper,
     selected: Arc<RwLock<SelectedNodes>>,
     readiness: &Readiness,
     tasks: &mut Tasks,
@@ -177,11 +198,11 @@ async fn follow_claims(
         FollowClaims::IfAllowed => false,
         FollowClaims::Required => true,
     };
-    let client = match clients::connect(api).await {
+    let client = match upper.client().await {
         Ok(client) => client,
-        Err(error) if required => return Err(error).context("upper cluster"),
+        Err(error) if required => return Err(error),
         Err(error) => {
-            tracing::warn!(%error, "pods are not sent to the virtual nodes of their claims");
+            tracing::warn!(error = format!("{error:#}"), "pods are not sent to the virtual nodes of their claims");
             return Ok(());
         }
     };

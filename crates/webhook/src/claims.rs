@@ -1,18 +1,17 @@
 //! Watches that keep [`SelectedNodes`] up to date: the annotations of claims, and which virtual nodes take pods.
 
-use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use kube::api::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt};
 use tensile_core::names;
 use tensile_runtime::admin::Condition;
 use tensile_runtime::clients::{ProbeError, wait_for_upper};
+use tensile_runtime::watch::{self, Listing};
 use tokio_util::sync::CancellationToken;
 
 use crate::permissions;
@@ -43,22 +42,16 @@ pub async fn follow(
     }
     let claims: Api<PartialObjectMeta<PersistentVolumeClaim>> = Api::all(client.clone());
     let virtual_nodes = Config::default().labels(&format!("{}={}", names::NODE_TYPE, names::VIRTUAL_KUBELET));
-    let mut claims = pin!(watcher(claims, Config::default()).default_backoff());
-    let mut nodes = pin!(watcher(Api::<Node>::all(client), virtual_nodes).default_backoff());
-    let (mut listed_claims, mut listed_nodes) = (Listed::default(), Listed::default());
+    let mut claims = pin!(watch::follow(claims, Config::default()));
+    let mut nodes = pin!(watch::follow(Api::<Node>::all(client), virtual_nodes));
+    let (mut listed_claims, mut listed_nodes) = (Listing::default(), Listing::default());
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            Some(event) = claims.next() => match event {
-                Ok(event) => listed_claims.note(&mut write(&known).claims, event, selected),
-                Err(error) => tracing::warn!(%error, "watch of claims interrupted"),
-            },
-            Some(event) = nodes.next() => match event {
-                Ok(event) => listed_nodes.note(&mut write(&known).nodes, event, takes_pods),
-                Err(error) => tracing::warn!(%error, "watch of virtual nodes interrupted"),
-            },
-        }
-        if listed_claims.once && listed_nodes.once {
+            Some(event) = claims.next() => listed_claims.note(&mut write(&known).claims, event, |claim| Some(selected(&claim))),
+            Some(event) = nodes.next() => listed_nodes.note(&mut write(&known).nodes, event, |node| Some(takes_pods(&node))),
+        };
+        if listed_claims.is_complete() && listed_nodes.is_complete() {
             heard.ready();
         }
     }
@@ -80,43 +73,12 @@ fn takes_pods(node: &Node) -> (String, Option<bool>) {
     (node.name_any(), Some(!unschedulable))
 }
 
-/// A list that is under way: it takes the place of what was known when it is complete.
-#[derive(Debug)]
-struct Listed<V> {
-    fresh: HashMap<String, V>,
-    /// Whether there was a complete list.
-    once: bool,
-}
-
-impl<V> Default for Listed<V> {
-    fn default() -> Self {
-        Self { fresh: HashMap::new(), once: false }
-    }
-}
-
-impl<V> Listed<V> {
-    /// Brings `known` up to date with an event about an object, of which `entry` is what has to be known.
-    fn note<K>(&mut self, known: &mut HashMap<String, V>, event: Event<K>, entry: impl Fn(&K) -> (String, Option<V>)) {
-        let put = |map: &mut HashMap<String, V>, object: &K| match entry(object) {
-            (name, Some(value)) => drop(map.insert(name, value)),
-            (name, None) => drop(map.remove(&name)),
-        };
-        match event {
-            Event::Init => self.fresh.clear(),
-            Event::InitApply(object) => put(&mut self.fresh, &object),
-            Event::InitDone => {
-                *known = std::mem::take(&mut self.fresh);
-                self.once = true;
-            }
-            Event::Apply(object) => put(known, &object),
-            Event::Delete(object) => drop(known.remove(&entry(&object).0)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use kube::api::ObjectMeta;
+    use kube::runtime::watcher::Event;
 
     use super::*;
 
@@ -133,9 +95,9 @@ mod tests {
 
     #[test]
     fn a_new_list_takes_the_place_of_the_old_one_when_it_is_complete() {
-        let (mut listed, mut known) = (Listed::default(), HashMap::new());
+        let (mut listed, mut known) = (Listing::default(), BTreeMap::new());
         let mut told = |event, expected: &[(&str, &str)]| {
-            listed.note(&mut known, event, selected);
+            listed.note(&mut known, event, |claim| Some(selected(&claim)));
             let expected = expected.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
             assert_eq!(known, expected);
         };
@@ -151,7 +113,7 @@ mod tests {
         told(Event::Init, &[("ns/c", "east")]);
         told(Event::InitApply(claim("d", Some("east"))), &[("ns/c", "east")]);
         told(Event::InitDone, &[("ns/d", "east")]);
-        assert!(listed.once);
+        assert!(listed.is_complete());
     }
 
     #[test]

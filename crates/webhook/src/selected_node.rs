@@ -5,15 +5,15 @@
 //! finds the volume only there. For other nodes the volume itself says where it can be used, which is left to the
 //! scheduler: the annotation stays for ever, the node may not.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What is known of claims and virtual nodes. A lookup is all that a request costs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SelectedNodes {
     /// The node of each claim that has one, by namespace and name as `NAMESPACE/NAME`.
-    pub claims: HashMap<String, String>,
+    pub claims: BTreeMap<String, String>,
     /// The virtual nodes, and whether pods may be scheduled to them.
-    pub nodes: HashMap<String, bool>,
+    pub nodes: BTreeMap<String, bool>,
 }
 
 /// Where a pod's claims send it.

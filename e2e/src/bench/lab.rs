@@ -129,7 +129,7 @@ impl Lab {
     }
 }
 
-async fn ensure_namespace(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
+pub(super) async fn ensure_namespace(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };
     Api::<Namespace>::all(cluster.client()).create(&PostParams::default(), &namespace).await?;
@@ -153,7 +153,7 @@ async fn create_one(client: Client, request: http::Request<Vec<u8>>) -> anyhow::
 }
 
 /// An ordinary pod of a Deployment, about as large as they are.
-fn pod(name: &str, target: Target) -> Value {
+pub(super) fn pod(name: &str, target: Target) -> Value {
     let (selector, tolerations) = match target {
         Target::VirtualNode => {
             (json!({ names::CLUSTER_ID: NODE }), json!([{ "key": names::PROVIDER_TAINT, "operator": "Exists" }]))

@@ -12,8 +12,9 @@ use kube::{Api, Client};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Command;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
+use super::machine::{Instances, Ticks};
 use super::statistics::{median, milliseconds, percentile};
 use super::table::{Row, table};
 use crate::cluster::Cluster;
@@ -43,11 +44,12 @@ const NAMESPACE: &str = "default";
 const POD: &str = "box";
 
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
-    let newest = &binaries::SUPPORTED[..1];
+    let newest = binaries::SUPPORTED[0];
     ensure!(real_node::is_possible(), "containers need root");
-    tokio::try_join!(cargo::build_services(), binaries::everything(newest))?;
+    cargo::build_service("virtual-node").await?;
     eprintln!("starting two clusters, one with a real node");
-    let cluster = |name| Cluster::builder(name).version(newest[0]);
+    let _instances = Instances::at_least(settings.followers + 1_000)?;
+    let cluster = |name| Cluster::builder(name).version(newest);
     let pair = RealPair::start(cluster("upper"), cluster("lower"), &[]).await?;
     let bytes = settings.megabytes;
     let script = format!(
@@ -63,13 +65,19 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     })
     .await?;
 
+    // Followers first: what copies leave in buffers is none of theirs.
+    eprintln!("following logs");
+    let followers = followers(&pair, settings.followers).await?;
+    eprintln!("running commands");
     let mut rows = starts(&pair, settings.commands).await?;
     for kind in [Kind::Exec, Kind::Copy, Kind::PortForward] {
+        eprintln!("{}", kind.name());
         rows.extend(copies(&pair, kind, settings).await?);
     }
-    rows.extend(followers(&pair, settings.followers).await?);
+    rows.extend(followers);
+    drop(pair);
     println!("{}", table(&rows));
-    Ok(())
+    cargo::run_example("virtual-node", "scrape_cost").await
 }
 
 fn pods(client: &Client) -> Api<Pod> {
@@ -181,21 +189,49 @@ async fn count(mut reader: impl tokio::io::AsyncRead + Unpin) -> anyhow::Result<
     }
 }
 
+/// How one way of carrying went: the time of each, and how busy the machine was.
+#[derive(Default)]
+struct Carried {
+    times: Vec<Duration>,
+    ticks: Ticks,
+}
+
+impl Carried {
+    async fn add(&mut self, kind: Kind, cluster: &Cluster, file: &str, bytes: usize) -> anyhow::Result<()> {
+        let before = Ticks::now()?;
+        let carry = timeout(PATIENCE, kind.carry(cluster, file, bytes));
+        self.times.push(carry.await.with_context(|| format!("{} does not end", kind.name()))??);
+        self.ticks = self.ticks.and(Ticks::now()?.since(before));
+        Ok(())
+    }
+}
+
 /// Many bytes at once.
 async fn copies(pair: &RealPair, kind: Kind, settings: &Settings) -> anyhow::Result<Vec<Row>> {
     let file = pair.upper.folder().join("zeros");
     let bytes = usize::try_from(settings.megabytes)? * 1_000_000;
     std::fs::write(&file, vec![0; bytes])?;
     let file = file.to_string_lossy();
-    let (mut through, mut direct) = (Vec::new(), Vec::new());
+    let (mut through, mut direct) = (Carried::default(), Carried::default());
+    let before = pair.link.process().usage()?;
     for _ in 0..settings.copies.max(1) {
-        through.push(kind.carry(&pair.upper, &file, bytes).await?);
-        direct.push(kind.carry(&pair.lower, &file, bytes).await?);
+        through.add(kind, &pair.upper, &file, bytes).await?;
+        direct.add(kind, &pair.lower, &file, bytes).await?;
     }
+    let cpu = pair.link.process().usage()?.cpu.saturating_sub(before.cpu).as_secs_f64();
     let rate = |times: &[Duration]| f64::from(settings.megabytes) / median(times.iter().map(Duration::as_secs_f64));
-    let (through, direct) = (rate(&through), rate(&direct));
-    let measured = format!("{:.0} % ({through:.0} of {direct:.0} MB/s)", through / direct * 100.0);
-    Ok(vec![Row::new(format!("{}, of direct", kind.name()), measured).target(">= 90 %")])
+    let (rate_through, rate_direct) = (rate(&through.times), rate(&direct.times));
+    let ratio = rate_through / rate_direct * 100.0;
+    let measured = format!("{ratio:.0} % ({rate_through:.0} of {rate_direct:.0} MB/s)");
+    #[allow(clippy::cast_precision_loss, reason = "a count of copies")]
+    let gigabytes = through.times.len() as f64 * f64::from(settings.megabytes) / 1e3;
+    let cpu = format!(
+        "{:.2} s a GB in the virtual node; machine idle {} %, directly {} %",
+        cpu / gigabytes,
+        through.ticks.idle_percent(),
+        direct.ticks.idle_percent()
+    );
+    Ok(vec![Row::new(format!("{}, of direct", kind.name()), measured).target(">= 90 %"), Row::new("CPU for it", cpu)])
 }
 
 /// Many followers of a log that is silent.
@@ -209,7 +245,7 @@ async fn followers(pair: &RealPair, count: usize) -> anyhow::Result<Vec<Row>> {
             let mut log = above.log_stream(POD, &follow).await?;
             let mut first = [0; 6];
             // It stays open until it is dropped.
-            log.read_exact(&mut first).await?;
+            timeout(PATIENCE, log.read_exact(&mut first)).await.context("a log says nothing")??;
             anyhow::Ok(log)
         }
     };

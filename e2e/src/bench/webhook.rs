@@ -1,17 +1,14 @@
 //! The webhook alone: admissions per CPU second, how long one takes at half that load, and memory.
 
-mod connection;
 mod review;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use anyhow::ensure;
+use tokio::time::Instant;
 
-use self::connection::{Connection, Target};
+use super::load::{Target, rate};
 use super::statistics::{milliseconds, percentile};
 use super::table::{Row, table};
 use crate::folder::Folder;
@@ -20,8 +17,6 @@ use crate::port::Port;
 use crate::process::Process;
 use crate::{cargo, service, wait};
 
-/// How often requests are handed out at a fixed rate.
-const TICK: Duration = Duration::from_millis(1);
 /// What caches, allocators and the processor need before it counts.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// The webhook listens within this time.
@@ -57,16 +52,16 @@ pub(crate) async fn run(settings: Settings) -> anyhow::Result<()> {
     let lab = Lab::start(&settings).await?;
     let seconds = Duration::from_secs(settings.seconds);
 
-    lab.saturate(settings.connections, WARM_UP).await?;
+    lab.target.saturate(settings.connections, WARM_UP).await?;
     let before = lab.webhook.usage()?.cpu;
     let begin = Instant::now();
-    let admissions = lab.saturate(settings.connections, seconds).await?;
+    let admissions = lab.target.saturate(settings.connections, seconds).await?;
     let (cpu, wall) = (lab.webhook.usage()?.cpu.saturating_sub(before), begin.elapsed());
     ensure!(cpu > Duration::ZERO, "the webhook used no time");
     let per_cpu_second = rate(admissions, cpu);
     eprintln!("saturated: {admissions} admissions in {:.1} s, {:.1} s of CPU", wall.as_secs_f64(), cpu.as_secs_f64());
 
-    let latencies = lab.paced(settings.connections, per_cpu_second / 2.0, seconds).await?;
+    let latencies = lab.target.paced(settings.connections, per_cpu_second / 2.0, seconds).await?;
     let achieved = rate(latencies.len(), seconds);
     let peak = lab.webhook.usage()?.peak_megabytes();
     let quantiles = |percent| milliseconds(percentile(&latencies, percent));
@@ -99,7 +94,13 @@ impl Lab {
             .arg(format!("--tlskey={}", file("webhook.key")))
             .start()?;
         let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
-        let target = Target::new(address, &authority.identity().certificate, &review::body(settings.pod)?)?;
+        let target = Target::new(
+            address,
+            &authority.identity().certificate,
+            None,
+            "/mutate?timeout=10s",
+            &review::body(settings.pod)?,
+        )?;
         let mut lab = Self { webhook, target, _port: port, _folder: folder };
         lab.until_it_answers().await?;
         Ok(lab)
@@ -115,73 +116,4 @@ impl Lab {
         });
         review::check(&answer.await??)
     }
-
-    /// As many requests as can be made, one after another on each connection. Returns how many.
-    async fn saturate(&self, connections: usize, time: Duration) -> anyhow::Result<usize> {
-        let end = Instant::now() + time;
-        let mut workers = JoinSet::new();
-        for _ in 0..connections.max(1) {
-            let mut connection = self.target.connect().await?;
-            workers.spawn(async move {
-                let mut count = 0;
-                while Instant::now() < end {
-                    connection.ask().await?;
-                    count += 1;
-                }
-                anyhow::Ok(count)
-            });
-        }
-        let mut total = 0;
-        while let Some(count) = workers.join_next().await {
-            total += count??;
-        }
-        Ok(total)
-    }
-
-    /// Requests at a fixed rate, in turn on each connection; one that finds its connection busy waits, and that counts.
-    async fn paced(&self, connections: usize, per_second: f64, time: Duration) -> anyhow::Result<Vec<Duration>> {
-        let mut workers = JoinSet::new();
-        let mut queues = Vec::new();
-        for _ in 0..connections.max(1) {
-            let (queue, requests) = mpsc::unbounded_channel();
-            queues.push(queue);
-            workers.spawn(answer(self.target.connect().await?, requests));
-        }
-        let (begin, mut due, mut next) = (Instant::now(), 0.0, 0);
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while begin.elapsed() < time {
-            let now = ticks.tick().await;
-            while due < per_second * (now - begin).as_secs_f64() {
-                queues[next % queues.len()].send(Instant::now()).context("a connection ended")?;
-                due += 1.0;
-                next += 1;
-            }
-        }
-        drop(queues);
-        let mut latencies = Vec::new();
-        while let Some(some) = workers.join_next().await {
-            latencies.extend(some??);
-        }
-        Ok(latencies)
-    }
-}
-
-/// Makes the requests of one connection; returns how long after its moment each was answered.
-async fn answer(
-    mut connection: Connection,
-    mut requests: mpsc::UnboundedReceiver<Instant>,
-) -> anyhow::Result<Vec<Duration>> {
-    let mut latencies = Vec::new();
-    while let Some(moment) = requests.recv().await {
-        connection.ask().await?;
-        latencies.push(moment.elapsed());
-    }
-    Ok(latencies)
-}
-
-fn rate(count: usize, time: Duration) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-    let count = count as f64;
-    count / time.as_secs_f64()
 }

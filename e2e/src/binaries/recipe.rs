@@ -78,6 +78,14 @@ impl Recipe {
         Self { stamps, ..server }
     }
 
+    /// Prometheus, without what finds targets in clouds: nearly all of its dependencies. The pages it shows are not in the
+    /// module. Releases 3.x are tagged v0.3xx there.
+    pub(super) fn prometheus() -> Self {
+        let prometheus = Self::tool("prometheus", "0.310.0", "github.com/prometheus/prometheus", "cmd/prometheus");
+        let stamps = vec![format!("github.com/prometheus/common/version.Version={}", prometheus.version)];
+        Self { stamps, tags: "remove_all_sd", ..prometheus }
+    }
+
     pub(super) fn helm() -> Self {
         let helm = Self::tool("helm", "3.21.4", "helm.sh/helm/v3", "cmd/helm");
         let stamps = vec![format!("helm.sh/helm/v3/internal/version.version=v{}", helm.version)];

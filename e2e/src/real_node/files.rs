@@ -75,6 +75,8 @@ pub(super) fn kubelet(folder: &Path, place: &Place) -> Value {
         "port": super::PORT,
         "healthzPort": 0,
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        // Alpha from 1.32 on: the outputs of a container one by one.
+        "featureGates": { "PodLogsQuerySplitStreams": true },
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": format!("/{}", place.name()),
         "enforceNodeAllocatable": ["pods"],

@@ -1,15 +1,14 @@
 //! Bad input: it ends soon, with the promised exit code and one sentence that names what is wrong.
 
 use anyhow::ensure;
+use e2e::descheduler::lab::{Lab, OURS};
+use e2e::descheduler::workload::{deployment, until_running};
 use e2e::pods::PATIENCE;
 use e2e::service::{WRONG_FLAG, fails};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
-
-use crate::lab::{Lab, OURS};
-use crate::workload::{deployment, until_running};
 
 #[test]
 fn a_policy_that_cannot_be_used_is_named_with_its_line() -> anyhow::Result<()> {

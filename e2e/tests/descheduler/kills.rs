@@ -1,11 +1,11 @@
 //! Killed at any moment: every owner ends with exactly its replicas, where there is room.
 
-use std::sync::PoisonError;
-use std::time::Duration;
-
 use anyhow::{Context as _, ensure};
-use e2e::kubeconfig::User;
-use e2e::pods::{PATIENCE, Pods};
+use e2e::descheduler::audit::{all_is_well, workloads};
+use e2e::descheduler::kills::{behind_a_proxy, kill_at_random};
+use e2e::descheduler::lab::{Lab, OURS};
+use e2e::descheduler::workload::{deployment, until_running};
+use e2e::pods::PATIENCE;
 use e2e::wait::eventually;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -13,20 +13,8 @@ use kube::Api;
 use serde_json::json;
 use tensile_testkit::fault_proxy::{Fault, Rule, Seen};
 
-use crate::lab::{Lab, OURS};
-use crate::workload::{deployment, job, stateful_set, until_complete, until_running};
-
-/// Kills by chance, besides those at each write.
-const KILLS: u64 = 20;
-
-/// The descheduler of all tests stands still meanwhile.
-fn stop_shared(lab: &Lab) {
-    lab.descheduler.lock().unwrap_or_else(PoisonError::into_inner).kill();
-}
-
-fn start_shared(lab: &Lab) -> anyhow::Result<()> {
-    lab.descheduler.lock().unwrap_or_else(PoisonError::into_inner).restart()
-}
+/// Kills by chance, besides those at each write; `cargo bench-e2e deschedule --kills 1000` does more of the same.
+const KILLS: usize = 50;
 
 fn is_exclusion(seen: &Seen) -> bool {
     seen.is_about("configmaps") && (seen.method == Method::POST || seen.method == Method::PATCH)
@@ -36,33 +24,13 @@ fn is_eviction(seen: &Seen) -> bool {
     seen.is_about("eviction")
 }
 
-async fn workloads(lab: &Lab, above: &Pods) -> anyhow::Result<()> {
-    deployment(lab.upper.client(), above, "web", 3, json!({})).await?;
-    stateful_set(lab.upper.client(), above, "db", 2).await?;
-    job(lab.upper.client(), above, "work", 2, false).await?;
-    job(lab.upper.client(), above, "parts", 2, true).await
-}
-
-async fn all_is_well(lab: &Lab, above: &Pods) -> anyhow::Result<()> {
-    until_running(above, "web", 3, "west").await?;
-    until_running(above, "db", 2, "west").await?;
-    until_complete(lab.upper.client(), above, "work", 2).await?;
-    until_complete(lab.upper.client(), above, "parts", 2).await
-}
-
 #[test]
 fn killed_before_and_after_each_write_it_goes_on_where_it_was() -> anyhow::Result<()> {
     e2e::run(async {
         let lab = Lab::shared().await?;
-        let _alone = lab.peace.write().await;
-        stop_shared(lab);
-        lab.within("boundaries", async |above| {
-            let proxy = lab.upper.fault_proxy().await?;
-            let kubeconfig = lab.upper.kubeconfig_for("descheduler-proxied", Some(&proxy.url()), &User::Anonymous)?;
-            let launch = lab.launch("descheduler-boundaries")?.arg("--leader-elect=false");
-            let mut process = launch.arg(format!("--kubeconfig={}", kubeconfig.display())).start()?;
-            process.kill();
-            workloads(lab, above).await?;
+        lab.alone("boundaries", async |above| {
+            let (proxy, mut process) = behind_a_proxy(lab, "descheduler-boundaries").await?;
+            workloads(lab, above, "").await?;
             // Stalled: it never reaches the API server. Slow: it takes effect, and its answer never arrives.
             let slow = Fault::Slow { bytes_per_second: 1 };
             for fault in [Fault::Stall, slow] {
@@ -82,32 +50,17 @@ fn killed_before_and_after_each_write_it_goes_on_where_it_was() -> anyhow::Resul
                 }
             }
             process.restart()?;
-            all_is_well(lab, above).await
+            all_is_well(lab, above, "").await
         })
-        .await?;
-        start_shared(lab)
+        .await
     })
 }
 
 #[test]
-fn killed_at_random_it_loses_and_doubles_nothing() -> anyhow::Result<()> {
+fn killed_at_random_under_load_it_loses_and_doubles_nothing() -> anyhow::Result<()> {
     e2e::run(async {
         let lab = Lab::shared().await?;
-        let _alone = lab.peace.write().await;
-        stop_shared(lab);
-        lab.within("kills", async |above| {
-            let mut process = lab.launch("descheduler-kills")?.arg("--leader-elect=false").start()?;
-            workloads(lab, above).await?;
-            for kill in 0..KILLS {
-                // Lives of different lengths: from before its first request to after some moves.
-                tokio::time::sleep(Duration::from_millis(60 + kill * 37 % 400)).await;
-                ensure!(process.kill(), "it had ended by itself");
-                process.restart()?;
-            }
-            all_is_well(lab, above).await
-        })
-        .await?;
-        start_shared(lab)
+        lab.alone("kills", async |above| kill_at_random(lab, above, KILLS, 8).await).await
     })
 }
 
@@ -115,9 +68,7 @@ fn killed_at_random_it_loses_and_doubles_nothing() -> anyhow::Result<()> {
 fn when_the_leader_is_killed_another_replica_takes_over() -> anyhow::Result<()> {
     e2e::run(async {
         let lab = Lab::shared().await?;
-        let _alone = lab.peace.write().await;
-        stop_shared(lab);
-        lab.within("replicas", async |above| {
+        lab.alone("replicas", async |above| {
             let start = |name: &str| {
                 let launch = lab.launch(name)?.args([
                     "--leader-elect-lease-duration=3s",
@@ -155,7 +106,6 @@ fn when_the_leader_is_killed_another_replica_takes_over() -> anyhow::Result<()> 
             ensure!(lease.holder_identity.as_deref() == Some(""), "{lease:?}");
             Ok(())
         })
-        .await?;
-        start_shared(lab)
+        .await
     })
 }

@@ -1,8 +1,11 @@
 //! Pods that one lower cluster has no room for run in the other, whatever happens to the descheduler.
 
+mod bare;
+mod canary;
+mod chart;
+mod faults;
 mod input;
 mod kills;
-mod lab;
 mod limits;
 mod moves;
-mod workload;
+mod places;

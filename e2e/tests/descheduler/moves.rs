@@ -1,6 +1,8 @@
 //! What is moved, and that it stays what it was.
 
 use anyhow::{Context as _, ensure};
+use e2e::descheduler::lab::{Lab, OURS, WITHOUT};
+use e2e::descheduler::workload::{LONG, deployment, job, of, stateful_set, until_complete, until_running};
 use e2e::pods::{PATIENCE, Pods, condition, uid};
 use e2e::wait::eventually;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -8,9 +10,6 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-
-use crate::lab::{Lab, OURS, WITHOUT};
-use crate::workload::{LONG, deployment, job, of, stateful_set, until_complete, until_running};
 
 /// Condition that is `False` while the lower scheduler finds no node.
 const SCHEDULED: &str = "virtual-kubelet.io/Scheduled";
@@ -39,10 +38,9 @@ fn a_deployment_that_fits_the_sum_of_a_cluster_but_no_node_runs_in_the_other_des
             for pod in &pods {
                 ensure!(pod["metadata"]["annotations"]["note"] == "kept", "{}", pod["metadata"]);
             }
-            let told = above.until_event(stuck["metadata"]["name"].as_str().unwrap_or_default(), "Descheduled").await?;
-            ensure!(told.contains("Insufficient cpu"), "{told}");
             let owner = pods[0]["metadata"]["ownerReferences"][0].clone();
-            above.until_event(owner["name"].as_str().unwrap_or_default(), "Descheduled").await?;
+            let told = above.until_event(owner["name"].as_str().unwrap_or_default(), "Descheduled").await?;
+            ensure!(told.contains("Insufficient cpu") && told.contains("web-"), "{told}");
             written_before(lab, above, owner["uid"].as_str().unwrap_or_default()).await
         })
         .await

@@ -1,19 +1,21 @@
-//! A virtual node with no more rights below than it is given: the metrics API is its source.
+//! Other sources than the lower kubelets: the metrics API, for a virtual node with no more rights below than it is given,
+//! and a metric store.
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use e2e::cluster::{Cluster, client_of};
 use e2e::kubeconfig::User;
 use e2e::link::Link;
-use e2e::pods::{PATIENCE, with};
+use e2e::pods::{PATIENCE, Pods, with};
+use e2e::prometheus::Prometheus;
 use e2e::real_node;
 use e2e::wait::eventually;
 use http::Request;
 use kube::client::Body;
 use serde_json::json;
 
-use super::{BUSY, ask, sample, test};
+use super::{BUSY, World, ask, sample, test};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/virtual-node/files");
 
@@ -21,6 +23,42 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/virtual-node
 async fn kubeconfig(cluster: &Cluster, namespace: &str, account: &str) -> anyhow::Result<PathBuf> {
     let token = cluster.kubectl(&["create", "token", account, "--namespace", namespace]).await?;
     cluster.kubeconfig_for(account, None, &User::Token(String::from_utf8(token.stdout)?.trim()))
+}
+
+/// A pod on a further virtual node, and what that node's `/metrics/resource` says of it: a counter that goes on, from
+/// this source.
+async fn until_counted(world: &World, above: &Pods, link: &Link, source: &str) -> anyhow::Result<()> {
+    let (upper, node, namespace) = (&world.pair.upper, link.name(), above.namespace());
+    let pod = with(link.pod("busy"), real_node::pod("busy", BUSY));
+    let mut pod = with(pod, json!({ "spec": { "automountServiceAccountToken": false } }));
+    pod["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": "50m", "memory": "64Mi" } });
+    above.create(&pod).await?;
+    above.until_ready("busy").await?;
+
+    let chosen = format!("tensile_stats_source{{node=\"{node}\",source=\"{source}\"}}");
+    eventually(PATIENCE, "the choice is told", async || {
+        let (_, metrics) = ask(upper, node, "metrics").await?;
+        ensure!(sample(&metrics, &chosen)?.0 > 0.0, "{metrics}");
+        Ok(())
+    })
+    .await?;
+    let of_pod = format!("{{container=\"main\",namespace=\"{namespace}\",pod=\"busy\"}}");
+    let cpu = format!("container_cpu_usage_seconds_total{of_pod}");
+    let read = async || sample(&ask(upper, node, "metrics/resource").await?.1, &cpu);
+    let (used, at) = eventually(PATIENCE, "there is a counter", read).await?;
+    ensure!(used > 0.0 && at.is_some(), "{used} at {at:?}");
+    eventually(PATIENCE, "it goes on", async || {
+        let (more, later) = read().await?;
+        ensure!(more > used && later > at, "{used} at {at:?}, then {more} at {later:?}");
+        Ok(())
+    })
+    .await?;
+    let (_, resource) = ask(upper, node, "metrics/resource").await?;
+    ensure!(sample(&resource, &format!("container_memory_working_set_bytes{of_pod}"))?.0 > 0.0, "{resource}");
+    ensure!(sample(&resource, &format!("container_start_time_seconds{of_pod}"))?.0 > 1.7e9, "{resource}");
+    let lacking = ask(upper, node, "metrics/cadvisor").await.err().map(|error| error.to_string()).unwrap_or_default();
+    ensure!(lacking.contains("501") && lacking.contains(&format!("{source} has no such metrics")), "{lacking}");
+    Ok(())
 }
 
 #[test]
@@ -32,35 +70,23 @@ fn without_the_right_to_ask_kubelets_the_metrics_api_is_asked_and_its_rates_beco
         let limited = kubeconfig(lower, "tensile", "virtual-node").await?;
         let address = world.pair.node.address().to_string();
         let link = Link::builder(upper, lower, "by-rates").lower_kubeconfig(&limited).node_ip(&address).certified()?;
-        let link = link.start().await?;
+        until_counted(world, above, &link.start().await?, "metrics-api").await
+    })
+}
 
-        let pod = with(link.pod("busy"), real_node::pod("busy", BUSY));
-        let mut pod = with(pod, json!({ "spec": { "automountServiceAccountToken": false } }));
-        pod["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": "50m", "memory": "64Mi" } });
-        above.create(&pod).await?;
-        above.until_ready("busy").await?;
-
-        let chosen = "tensile_stats_source{node=\"by-rates\",source=\"metrics-api\"}";
-        eventually(PATIENCE, "the choice is told", async || {
-            let (_, metrics) = ask(upper, "by-rates", "metrics").await?;
-            ensure!(sample(&metrics, chosen)?.0 > 0.0, "{metrics}");
-            Ok(())
-        })
-        .await?;
-        let namespace = above.namespace();
-        let cpu =
-            format!("container_cpu_usage_seconds_total{{container=\"main\",namespace=\"{namespace}\",pod=\"busy\"}}");
-        let read = async || sample(&ask(upper, "by-rates", "metrics/resource").await?.1, &cpu);
-        let (used, at) = eventually(PATIENCE, "there is a counter", read).await?;
-        ensure!(used > 0.0 && at.is_some(), "{used} at {at:?}");
-        eventually(PATIENCE, "it goes on", async || {
-            let (more, later) = read().await?;
-            ensure!(more > used && later > at, "{used} at {at:?}, then {more} at {later:?}");
-            Ok(())
-        })
-        .await?;
-        let lacking = ask(upper, "by-rates", "metrics/cadvisor").await.unwrap_err().to_string();
-        ensure!(lacking.contains("501") && lacking.contains("metrics-api has no such metrics"), "{lacking}");
+#[test]
+fn a_real_prometheus_is_a_source_for_kubectl_top() -> anyhow::Result<()> {
+    test("store", async |world, above, _| {
+        let pair = &world.pair;
+        let store = Prometheus::start(&pair.lower, &pair.node).await?;
+        let address = pair.node.address().to_string();
+        let link = Link::builder(&pair.upper, &pair.lower, "by-store").node_ip(&address).certified()?;
+        let link = link.args(&["--metrics-source=prometheus", "--prometheus-url", &store.url()]).start().await?;
+        until_counted(world, above, &link, "prometheus").await?;
+        let top = ["pod", "busy", "--namespace", above.namespace(), "--no-headers"];
+        let top = world.above.until_told(&pair.upper, &top).await?;
+        let cores = top.split_whitespace().nth(1).and_then(|cpu| cpu.strip_suffix('m')).context("no CPU")?;
+        ensure!((1..=1_100).contains(&cores.parse::<u32>()?), "{top}");
         Ok(())
     })
 }

@@ -1,13 +1,18 @@
 //! Commands in containers: exit codes, input, output, and what else kubectl builds on them.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use e2e::pods::PATIENCE;
 use e2e::real_node::BUSYBOX;
 use e2e::wait::eventually;
+use futures::future::try_join_all;
 
 use super::test;
 
 const SLEEP: &str = "exec sleep 1000000";
+/// Longer than the kernel waits before it asks whether a silent peer lives.
+const SILENCE: Duration = Duration::from_secs(31);
 
 #[test]
 fn a_command_gives_its_exit_code_and_both_outputs() -> anyhow::Result<()> {
@@ -75,9 +80,9 @@ fn a_conversation_may_pause_for_longer_than_any_request_may_take() -> anyhow::Re
             ensure!(running.line().await? == "before");
             open.push((kubectl, running));
         }
-        // Longer than the client of the lower cluster waits for an answer (75 s) would be too long for a test; as long as
-        // its connections are watched for life signs (30 s) will do.
-        tokio::time::sleep(std::time::Duration::from_secs(35)).await;
+        // For longer than the kernel waits before it looks whether a peer lives, towards either side. Hours pass in the
+        // tests of the server and of the relay, whose clocks can be moved.
+        try_join_all(open.iter_mut().map(|(_, running)| running.silent_for(SILENCE))).await?;
         for (kubectl, mut running) in open {
             running.write("after").await?;
             ensure!(running.line().await? == "after", "{}", kubectl.name());

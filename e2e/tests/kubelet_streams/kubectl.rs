@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use e2e::binaries;
 use e2e::cluster::Cluster;
 use e2e::pods::PATIENCE;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -12,10 +14,19 @@ use tokio::time::timeout;
 
 /// A kubectl and how it opens streams.
 pub(crate) struct Client {
-    pub(crate) name: &'static str,
-    pub(crate) program: PathBuf,
+    name: String,
+    program: PathBuf,
     /// WebSocket first, or SPDY only.
-    pub(crate) websockets: bool,
+    websockets: bool,
+}
+
+impl Client {
+    /// The kubectl of this minor version.
+    pub(crate) async fn new(version: &str, websockets: bool) -> anyhow::Result<Self> {
+        let transport = if websockets { "WebSocket" } else { "SPDY" };
+        let name = format!("kubectl {version}, {transport}");
+        Ok(Self { name, program: binaries::kubectl(version).await?, websockets })
+    }
 }
 
 /// A client in one namespace of one cluster.
@@ -40,7 +51,7 @@ impl<'a> Kubectl<'a> {
 
     /// Version and transport, for messages.
     pub(crate) fn name(&self) -> &str {
-        self.client.name
+        &self.client.name
     }
 
     /// Whether it opens streams over WebSocket.
@@ -117,6 +128,14 @@ impl Running {
         match line {
             Some(line) => Ok(line),
             None => anyhow::bail!("its output ended: {:?}", self.err.next_line().await?),
+        }
+    }
+
+    /// An error if anything comes, or it ends, within this time.
+    pub(crate) async fn silent_for(&mut self, time: Duration) -> anyhow::Result<()> {
+        match timeout(time, self.out.next_line()).await {
+            Err(_) => Ok(()),
+            Ok(line) => anyhow::bail!("it does not wait: {:?}", line?),
         }
     }
 

@@ -8,14 +8,15 @@ use serde_json::json;
 
 use super::{Scene, test};
 
-/// Two seconds, so that a time between them is not ambiguous.
-const FIVE_LINES: &str = "for line in 1 2 3; do echo line $line; done; echo to stderr >&2; sleep 2; \
-                          for line in 4 5; do echo line $line; done; touch /tmp/written; exec sleep 1000000";
+/// Seconds between the two outputs, which are read one beside the other below, and before the last lines, so that a time
+/// between them is not ambiguous.
+const FIVE_LINES: &str = "for line in 1 2 3; do echo line $line; done; sleep 2; echo to stderr >&2; sleep 2; \
+                          for line in 4 5; do echo line $line; done; exec sleep 1000000";
 
-/// Waits until the pod's log below has these words.
-async fn until_written(scene: &Scene<'_>, name: &str, words: &str) -> anyhow::Result<()> {
-    eventually(PATIENCE, &format!("{name} wrote {words:?}"), async || {
-        let log = scene.directly().done(&["logs", name]).await?;
+/// Waits until the log of the pod's container below has these words.
+async fn until_written(scene: &Scene<'_>, name: &str, container: &str, words: &str) -> anyhow::Result<()> {
+    eventually(PATIENCE, &format!("{container} of {name} wrote {words:?}"), async || {
+        let log = scene.directly().done(&["logs", name, "-c", container]).await?;
         ensure!(log.contains(words), "{log}");
         Ok(())
     })
@@ -38,7 +39,15 @@ fn every_option_of_a_log_gives_what_the_lower_cluster_gives() -> anyhow::Result<
             json!({ "name": "second", "image": BUSYBOX, "command": ["sh", "-c", "echo beside; exec sleep 1000000"] });
         pod["spec"]["containers"].as_array_mut().context("no containers")?.push(second);
         scene.run(&pod).await?;
-        until_written(scene, "writer", "line 5").await?;
+        until_written(scene, "writer", "main", "line 5").await?;
+        until_written(scene, "writer", "second", "beside").await?;
+        // Until what was written is older than the shortest age that is asked for: two answers could lie on its two sides.
+        eventually(PATIENCE, "the last second is empty", async || {
+            let log = scene.directly().done(&["logs", "writer", "-c", "main", "--since=1s"]).await?;
+            ensure!(log.is_empty(), "{log}");
+            Ok(())
+        })
+        .await?;
         let stamped = scene.directly().done(&["logs", "writer", "-c", "main", "--timestamps"]).await?;
         let fourth = stamped.lines().find(|line| line.ends_with("line 4")).context("no line 4")?;
         let (time, _) = fourth.split_once(' ').context("no time")?;
@@ -168,6 +177,31 @@ fn a_follower_that_goes_away_ends_the_stream_below() -> anyhow::Result<()> {
             })
             .await?;
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn each_output_of_a_container_can_be_read_alone() -> anyhow::Result<()> {
+    test("outputs", async |scene| {
+        scene.run_script("writer", "echo out; echo err >&2; echo out again; exec sleep 1000000").await?;
+        // The two outputs are read one beside the other.
+        for words in ["out again", "err"] {
+            until_written(scene, "writer", "main", words).await?;
+        }
+        let path = format!("/api/v1/namespaces/{}/pods/writer/log", scene.above.namespace());
+        let pair = &scene.world.pair;
+        for (query, expected) in
+            [("stream=Stdout", "out\nout again\n"), ("stream=Stderr", "err\n"), ("stream=Stdout&limitBytes=2", "ou")]
+        {
+            for cluster in [&pair.upper, &pair.lower] {
+                let request = http::Request::get(format!("{path}?container=main&{query}")).body(Vec::new())?;
+                let log = cluster.client().request_text(request).await?;
+                ensure!(log == expected, "{query} in {}: {log}", cluster.name());
+            }
+        }
+        let request = http::Request::get(format!("{path}?container=main&stream=All")).body(Vec::new())?;
+        ensure!(sorted(&pair.upper.client().request_text(request).await?) == ["err", "out", "out again"]);
         Ok(())
     })
 }

@@ -10,13 +10,16 @@ mod forward;
 mod kubectl;
 mod logs;
 mod refusals;
+mod run;
+mod straight;
 mod terminal;
+mod versions;
 mod websocket;
 
 use e2e::cluster::Cluster;
 use e2e::fixture::RealPair;
 use e2e::pods::Pods;
-use e2e::{binaries, real_node};
+use e2e::real_node;
 use serde_json::Value;
 use tokio::sync::{OnceCell, RwLock};
 
@@ -30,10 +33,10 @@ struct World {
     peace: RwLock<()>,
 }
 
-/// The one that all tests here share.
+/// The one that most tests here share.
 async fn world() -> anyhow::Result<&'static World> {
     static SHARED: OnceCell<World> = OnceCell::const_new();
-    SHARED.get_or_try_init(World::start).await
+    SHARED.get_or_try_init(|| World::start("1.36", &[("1.36", true), ("1.36", false), ("1.33", true)])).await
 }
 
 /// One test's own: a namespace in both clusters, and ways into it.
@@ -42,17 +45,19 @@ struct Scene<'a> {
     above: &'a Pods,
 }
 
+/// One output of a container alone can be asked for where this is on.
+const GATES: &str = "--feature-gates=PodLogsQuerySplitStreams=true";
+
 impl World {
-    async fn start() -> anyhow::Result<Self> {
-        let cluster = |name| Cluster::builder(name).audit(true);
+    /// Clusters of this version, and kubectls.
+    async fn start(version: &str, clients: &[(&str, bool)]) -> anyhow::Result<Self> {
+        let cluster = |name| Cluster::builder(name).version(version).audit(true).apiserver_args(&[GATES]);
         let pair = RealPair::start(cluster("upper"), cluster("lower"), &[]).await?;
-        let (newest, oldest) = (binaries::kubectl("1.36").await?, binaries::kubectl("1.33").await?);
-        let clients = vec![
-            Client { name: "kubectl 1.36, WebSocket", program: newest.clone(), websockets: true },
-            Client { name: "kubectl 1.36, SPDY", program: newest, websockets: false },
-            Client { name: "kubectl 1.33, WebSocket", program: oldest, websockets: true },
-        ];
-        Ok(Self { pair, clients, peace: RwLock::default() })
+        let mut known = Vec::new();
+        for (version, websockets) in clients {
+            known.push(Client::new(version, *websockets).await?);
+        }
+        Ok(Self { pair, clients: known, peace: RwLock::default() })
     }
 }
 

@@ -12,6 +12,7 @@ use e2e::pods::PATIENCE;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::json;
 use tokio::process::{Child, Command};
 
 use super::kubectl::Kubectl;
@@ -110,6 +111,39 @@ fn a_terminal_has_its_size_below_and_changes_it() -> anyhow::Result<()> {
             let status =
                 tokio::time::timeout(PATIENCE, terminal.child.wait()).await.context("kubectl does not end")??;
             ensure!(status.code() == Some(3), "{}: {status}", kubectl.name());
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_terminal_joins_the_first_process_of_a_container() -> anyhow::Result<()> {
+    test("joined", async |scene| {
+        let script = "until_size() { until [ \"$(stty size 2>/dev/null)\" = \"$1\" ]; do sleep 0.1; done; }; \
+                      until_size '24 80'; echo first 24 80; read -r line; echo \"<$line>\"; \
+                      until_size '50 132'; echo now 50 132; read -r line; exit 0";
+        for (number, kubectl) in scene.clients().enumerate() {
+            // One container for each: it ends with the conversation.
+            let name = format!("box-{number}");
+            let mut pod = scene.world.pair.pod(&name, script);
+            pod["spec"]["restartPolicy"] = json!("Never");
+            pod["spec"]["containers"][0]["stdin"] = json!(true);
+            pod["spec"]["containers"][0]["tty"] = json!(true);
+            scene.run(&pod).await?;
+            let mut terminal = Terminal::start(&kubectl, &["attach", "-it", &name])?;
+            let talk = tokio::task::block_in_place(|| {
+                terminal.until("first 24 80")?;
+                terminal.write("hello\r")?;
+                terminal.until("<hello>")?;
+                terminal.resize(50, 132)?;
+                terminal.until("now 50 132")?;
+                terminal.write("end\r")
+            });
+            talk.with_context(|| kubectl.name().to_owned())?;
+            let status =
+                tokio::time::timeout(PATIENCE, terminal.child.wait()).await.context("kubectl does not end")??;
+            ensure!(status.success(), "{}: {status}", kubectl.name());
+            scene.above.until_phase(&name, "Succeeded").await?;
         }
         Ok(())
     })

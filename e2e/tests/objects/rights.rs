@@ -35,7 +35,10 @@ fn a_namespace_whose_secrets_are_forbidden_below_is_told_on_the_pod_and_works_on
             maps.create("public", serde_json::json!({ "data": { "a": "b" } })).await?;
             let secrets = Objects::secrets(&pair.upper, above.namespace());
             secrets.create("private", secret_of("s")).await?;
-            above.create(&mounting(link.pod("without"), &[config_map("public")])).await?;
+            // Tokens of its account would be kept in a Secret.
+            let mut without = mounting(link.pod("without"), &[config_map("public")]);
+            without["spec"]["automountServiceAccountToken"] = false.into();
+            above.create(&without).await?;
             above.until_ready("without").await?;
 
             above.create(&mounting(link.pod("with"), &[secret("private")])).await?;

@@ -117,12 +117,14 @@ fn a_field_that_does_not_go_down_is_warned_of() -> anyhow::Result<()> {
     e2e::run(async {
         let pair = pair().await?;
         pair.within("dropped", async |above, _| {
-            let token = json!({ "serviceAccountToken": { "path": "token" } });
-            let volumes = json!([{ "name": "identity", "projected": { "sources": [token] } }]);
-            above.create(&with(pair.link.pod("poorer"), json!({ "spec": { "volumes": volumes } }))).await?;
+            let class = json!({
+                "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "upper-only" }, "handler": "e2e",
+            });
+            pair.upper.apply([&class], &[]).await?;
+            above.create(&with(pair.link.pod("poorer"), json!({ "spec": { "runtimeClassName": "upper-only" } }))).await?;
             above.until_ready("poorer").await?;
             let event = above.until_event("poorer", "FieldsDropped").await?;
-            ensure!(event.contains("spec.volumes[identity].projected.sources[0].serviceAccountToken"), "{event}");
+            ensure!(event.contains("spec.runtimeClassName"), "{event}");
             Ok(())
         })
         .await
@@ -253,7 +255,9 @@ fn a_right_that_is_taken_away_below_is_told_and_the_pod_runs_when_it_is_back() -
                 Ok(())
             })
             .await?;
-            above.create(&link.pod("kept-out")).await?;
+            // It may keep no tokens either.
+            let pod = with(link.pod("kept-out"), json!({ "spec": { "automountServiceAccountToken": false } }));
+            above.create(&pod).await?;
             let words = "User \"poor\" cannot create resource \"pods\"";
             is_refused(above, below, "kept-out", "LowerForbidden", words).await?;
             may(&all).await?;

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use e2e::cluster::Cluster;
 use e2e::kubeconfig::{self, User, kubeconfig};
 use e2e::link::{Builder, Link};
 use e2e::pki::Authority;
-use e2e::service::{self, CANNOT_START, SECRET, SOON, WRONG_FLAG, fails};
+use e2e::service::{self, CANNOT_START, SECRET, WRONG_FLAG, fails, waits_for_upper};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::PostParams;
@@ -171,16 +171,6 @@ fn an_upper_cluster_that_is_away_is_waited_for() -> anyhow::Result<()> {
         let world = world().await?;
         let nobody = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
         let file = wrong_kubeconfig(&world.upper, "nobody", &format!("http://{nobody}"), None, &User::Anonymous)?;
-        let mut process = link(world, "waits").upper_kubeconfig(&file).launch()?.start()?;
-        e2e::wait::eventually(SOON, "it says that it waits", async || {
-            process.ensure_running()?;
-            let log = fs::read_to_string(process.log())?;
-            ensure!(log.contains("upper cluster is away; waiting for it"), "{log}");
-            Ok(())
-        })
-        .await?;
-        let status = process.terminate(SOON).await.context("it does not end")?;
-        ensure!(status.success(), "{status}");
-        Ok(())
+        waits_for_upper(link(world, "waits").upper_kubeconfig(&file).launch()?).await
     })
 }

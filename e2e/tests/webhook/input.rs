@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use e2e::kubeconfig::User;
 use e2e::pki::Authority;
 use e2e::process::Launch;
-use e2e::service::{self, CANNOT_START, SECRET, SOON, WRONG_FLAG, fails};
+use e2e::service::{self, CANNOT_START, SECRET, SOON, WRONG_FLAG, fails, says, waits_for_upper};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -124,14 +124,8 @@ fn a_secret_of_somebody_else_is_left_alone_and_told() -> anyhow::Result<()> {
         upper.apply([&theirs], &[]).await?;
         let launch = webhook("theirs", &folder)?.args(OWN).arg("--certificate-secret=theirs");
         let mut process = launch.arg("--kubeconfig").arg(upper.kubeconfig()).start()?;
-        e2e::wait::eventually(SOON, "it says so", async || {
-            process.ensure_running()?;
-            let log = fs::read_to_string(process.log())?;
-            ensure!(log.contains("Secret default/theirs is not touched"), "{log}");
-            ensure!(!log.contains(SECRET), "the secret is told");
-            Ok(())
-        })
-        .await?;
+        let log = says(&mut process, "Secret default/theirs is not touched").await?;
+        ensure!(!log.contains(SECRET), "the secret is told");
         let status = process.terminate(SOON).await.context("it does not end")?;
         ensure!(status.success(), "{status}");
         let data = upper.kubectl(&["get", "secret", "theirs", "--namespace=default", "-o", "jsonpath={.data}"]).await?;
@@ -150,16 +144,6 @@ fn an_upper_cluster_that_is_away_is_waited_for_alive_and_not_ready() -> anyhow::
         let nobody = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
         let server = format!("http://{nobody}");
         let kubeconfig = world.pair.upper.kubeconfig_for("nobody", Some(&server), &User::Anonymous)?;
-        let mut process = webhook("waits", &folder)?.args(OWN).arg("--kubeconfig").arg(kubeconfig).start()?;
-        e2e::wait::eventually(SOON, "it says that it waits", async || {
-            process.ensure_running()?;
-            let log = fs::read_to_string(process.log())?;
-            ensure!(log.contains("upper cluster is away; waiting for it"), "{log}");
-            Ok(())
-        })
-        .await?;
-        let status = process.terminate(SOON).await.context("it does not end")?;
-        ensure!(status.success(), "{status}");
-        Ok(())
+        waits_for_upper(webhook("waits", &folder)?.args(OWN).arg("--kubeconfig").arg(kubeconfig)).await
     })
 }

@@ -87,6 +87,7 @@ struct EvictorArgs {
     min_pod_age: Option<String>,
     priority_threshold: Option<Threshold>,
     pod_protections: Option<PodProtections>,
+    recreate_bare_pods: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -154,6 +155,7 @@ pub(super) fn evictor(args: &Value, protections: &mut Protections) -> Result<(),
     if let Some(also) = args.evict_local_storage_pods {
         protections.local_storage = !also;
     }
+    protections.recreate = args.recreate_bare_pods;
     if args.evict_system_critical_pods == Some(true) {
         protections.priority = i32::MAX;
     }

@@ -1,5 +1,8 @@
 //! Policies as the field writes them, and the errors of those that cannot be used.
 
+use serde_json::json;
+use tensile_testkit::fuzz::{Numbers, cases, damage_bytes, damage_json};
+
 use super::*;
 
 const HEAD: &str = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n";
@@ -22,6 +25,7 @@ profiles:
     args:
       evictLocalStoragePods: true
       minPodAge: 1m
+      recreateBarePods: true
       priorityThreshold: {value: 1000}
       podProtections: {defaultDisabled: ["PodsWithPVC"]}
   - name: PodLifeTime
@@ -41,8 +45,13 @@ profiles:
     let read = parsed(text).unwrap();
     let limits = &read.limits;
     assert_eq!((limits.per_node, limits.per_namespace, limits.total), (Some(10), Some(20), Some(30)));
-    let protections =
-        Protections { priority: 1000, claims: false, local_storage: false, min_age: Duration::from_secs(60) };
+    let protections = Protections {
+        priority: 1000,
+        claims: false,
+        local_storage: false,
+        min_age: Duration::from_secs(60),
+        recreate: true,
+    };
     assert_eq!(read.policy.protections, protections);
     assert_eq!(read.policy.nodes, [("tier".to_owned(), "gold".to_owned())]);
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -122,6 +131,66 @@ fn another_version_or_kind_is_refused_with_its_line() {
         let error = parse("p", text).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
+}
+
+#[test]
+fn limits_that_contradict_each_other_are_refused_by_name_and_line() {
+    let text = "maxNoOfPodsToEvictTotal: 5\nmaxNoOfPodsToEvictPerNode: 6\nprofiles: []\n";
+    let error = parsed(text).unwrap_err();
+    assert_eq!(
+        error,
+        "policy.yaml:4: maxNoOfPodsToEvictPerNode 6 contradicts maxNoOfPodsToEvictTotal 5, which is less"
+    );
+    let text = "maxNoOfPodsToEvictPerNamespace: 6\nmaxNoOfPodsToEvictTotal: 5\nprofiles: []\n";
+    assert!(parsed(text).unwrap_err().starts_with("policy.yaml:3: maxNoOfPodsToEvictPerNamespace 6"));
+    assert!(parsed("maxNoOfPodsToEvictPerNode: 5\nmaxNoOfPodsToEvictTotal: 5\nprofiles: []\n").is_ok());
+}
+
+#[test]
+fn fuzz_of_damaged_policies() {
+    let whole = json!({
+        "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "nodeSelector": "tier=gold",
+        "maxNoOfPodsToEvictPerNode": 1, "maxNoOfPodsToEvictTotal": 3,
+        "profiles": [{"name": "p", "pluginConfig": [
+            {"name": "DefaultEvictor", "args": {"minPodAge": "1m", "recreateBarePods": true, "priorityThreshold": {"value": 9},
+                "podProtections": {"defaultDisabled": ["PodsWithPVC"]}}},
+            {"name": "PodLifeTime", "args": {"maxPodLifeTimeSeconds": 5, "states": ["Pending"], "namespaces": {"include": ["a"]}}},
+            {"name": "RemoveFailedPods", "args": {"reasons": ["x"], "excludeOwnerKinds": ["Job"]}},
+        ], "plugins": {"filter": {"enabled": ["DefaultEvictor"]}, "deschedule": {"enabled": ["PodLifeTime", "RemoveFailedPods"]}}}],
+    });
+    let words = [
+        "args",
+        "enabled",
+        "disabled",
+        "profiles",
+        "plugins",
+        "PodLifeTime",
+        "DefaultEvictor",
+        "minPodAge",
+        "1h",
+        "!!int",
+        "&a",
+    ];
+    let (mut taken, all) = (0, cases(5_000));
+    for seed in 0..all {
+        let mut numbers = Numbers::new(seed);
+        let mut policy = whole.clone();
+        damage_json(&mut policy, &mut numbers, &words);
+        let mut bytes = policy.to_string().into_bytes();
+        if numbers.one_in(2) {
+            damage_bytes(&mut bytes, &mut numbers);
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        match parse("policy.yaml", &text) {
+            Ok(read) => {
+                taken += 1;
+                let names = read.policy.strategies.iter().map(|strategy| strategy.plugin.name());
+                names.for_each(|name| assert!(text.contains(name), "{name} comes from nowhere"));
+            }
+            Err(error) => assert!(error.to_string().contains("policy.yaml"), "{error}"),
+        }
+    }
+    assert!(taken > 0 && taken < all, "{taken}");
 }
 
 #[test]

@@ -6,14 +6,22 @@
 //! is avoided for a time, or an evicted pod whose successor goes elsewhere. Counts are read from what is there (records,
 //! pods that are ending) and never kept aside; only the token buckets are, and they forgive.
 //!
+//! Before any of that a canary has shown that exclusions are enforced ([`Guard`]). A pod without a controller is made again
+//! by us, if the policy allows it, with a journal of its move ([`bare`]).
+//!
 //! A pod that is bound nowhere is evicted without an exclusion, in one case: it bears one that has run out, and nothing
 //! else keeps it from that node ([`Cause::Outlived`]).
 
 mod back_off;
+pub mod bare;
+mod explain;
+mod fit;
+mod guard;
 mod job;
 mod limits;
 mod node;
 mod plan;
+mod planner;
 mod plugin;
 mod pod;
 #[cfg(test)]
@@ -21,10 +29,13 @@ mod tests;
 mod why;
 
 pub use self::back_off::BackOff;
+pub use self::explain::{Explanation, Finding, explain};
+pub use self::fit::Fit;
+pub use self::guard::{Guard, Permit, canary, shown};
 pub use self::job::JobFacts;
 pub use self::limits::{Buckets, Limits};
 pub use self::node::VirtualNode;
-pub use self::plan::{Cause, Eviction, Exclude, Plan, World, plan};
+pub use self::plan::{Cause, Eviction, Exclude, Places, Plan, World, plan};
 pub use self::plugin::{Namespaces, Plugin, Strategy};
 pub use self::pod::{Owner, Phase, Pod, Trouble};
 pub use self::why::{Held, Why};
@@ -47,7 +58,7 @@ pub struct Policy {
     pub nodes: Vec<(String, String)>,
 }
 
-/// What is never moved. Pods of a `DaemonSet`, mirror pods and pods without a controller never are.
+/// What is never moved. Pods of a `DaemonSet` and mirror pods never are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protections {
     /// Pods of this priority and above (Kubernetes: system-critical from 2,000,000,000 on).
@@ -58,11 +69,19 @@ pub struct Protections {
     pub local_storage: bool,
     /// Pods younger than this.
     pub min_age: std::time::Duration,
+    /// Pods without a controller are not: those that have not started are made again ([`bare`]).
+    pub recreate: bool,
 }
 
 impl Default for Protections {
     fn default() -> Self {
-        Self { priority: SYSTEM_CRITICAL, claims: true, local_storage: true, min_age: std::time::Duration::ZERO }
+        Self {
+            priority: SYSTEM_CRITICAL,
+            claims: true,
+            local_storage: true,
+            min_age: std::time::Duration::ZERO,
+            recreate: false,
+        }
     }
 }
 

@@ -1,19 +1,12 @@
 //! What is to be done now: exclusions to write, pods to evict, pods to leave where they are and why.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::back_off::{earlier, later};
-use super::{Buckets, Held, JobFacts, Plugin, Pod, Policy, Strategy, VirtualNode, Why};
-use crate::exclusion::{Exclusion, Record, Subject};
-
-/// An exclusion that ends sooner does not count: the pod's successor could be made after it.
-const MARGIN: Duration = Duration::from_secs(5);
-/// A pod that is on a node so long after its owner was excluded from it shows that nobody enforces exclusions. Before,
-/// the webhook may not have heard of it; creation times are whole seconds of another clock.
-const SLACK: Duration = Duration::from_secs(5);
+use super::planner::Planner;
+use super::{Buckets, Fit, Guard, Held, JobFacts, Pod, Policy, Strategy, VirtualNode, Why};
+use crate::exclusion::Record;
 
 /// What was seen.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +21,21 @@ pub struct World<'a> {
     pub records: &'a BTreeMap<String, Record>,
     /// Pods whose eviction was asked for, and which were not seen since, by UID.
     pub asked: &'a BTreeSet<Box<str>>,
+    /// Bare pods whose move is written in a journal, by UID.
+    pub moves: &'a BTreeSet<Box<str>>,
+    /// Whether exclusions are enforced.
+    pub guard: &'a Guard,
+    /// The multi-scheduler, if there is one.
+    pub places: Option<Places<'a>>,
+}
+
+/// What the multi-scheduler said.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// Of pods that it was asked about, by UID; `None` where it gave no answer: then it is as without.
+    pub fits: &'a BTreeMap<Box<str>, Option<Fit>>,
+    /// It answers, and keeps the pods of this scheduler off the nodes that they are excluded from.
+    pub enforces: Option<&'a str>,
 }
 
 /// What is to be done.
@@ -37,10 +45,21 @@ pub struct Plan {
     pub exclude: Vec<Exclude>,
     /// Pods to evict.
     pub evict: Vec<Eviction>,
+    /// Pods without a controller to evict and make again.
+    pub recreate: Vec<Eviction>,
+    /// Pods that no move holds any more, by UID: the finalizer goes.
+    pub release: Vec<Box<str>>,
     /// Pods that are left where they are, though a strategy found them.
     pub held: Vec<Held>,
     /// Pods whose Job has to be looked at first, by UID.
     pub ask: Vec<Box<str>>,
+    /// Pods of which the multi-scheduler has to say first where they would fit, by UID.
+    pub fit: Vec<Box<str>>,
+    /// Pods on which the condition [`names::PLACEABLE`](crate::names::PLACEABLE) has to be set to `False`, or taken away
+    /// (`true`), by UID.
+    pub placeable: Vec<(Box<str>, bool)>,
+    /// A canary has to be sent ([`super::canary`]).
+    pub canary: bool,
     /// When to look again, if nothing changes before.
     pub again: Option<Timestamp>,
 }
@@ -52,7 +71,7 @@ pub struct Exclude {
     pub key: String,
     /// What it shall be.
     pub record: Record,
-    /// UID of the pod that is the reason.
+    /// UID of the pod that is the reason; empty for the canary.
     pub pod: Box<str>,
 }
 
@@ -84,18 +103,26 @@ pub enum Cause {
 }
 
 /// A pod that a strategy found.
-struct Found<'a> {
-    at: Timestamp,
-    pod: &'a Pod,
-    node: &'a str,
-    strategy: &'a Strategy,
-    reason: String,
+pub(super) struct Found<'a> {
+    pub(super) at: Timestamp,
+    pub(super) pod: &'a Pod,
+    pub(super) node: &'a str,
+    pub(super) strategy: &'a Strategy,
+    pub(super) reason: String,
 }
 
 /// The next steps. The same world gives the same plan, as far as `buckets` allow it.
 pub fn plan(world: &World<'_>, policy: &Policy, buckets: &mut Buckets, now: Timestamp) -> Plan {
     let (mut plan, mut found, mut unbound) = (Plan::default(), Vec::new(), Vec::new());
-    for pod in world.pods.values().filter(|pod| !pod.deleting && !world.asked.contains(&pod.uid)) {
+    let in_journal = |pod: &Pod| {
+        world.moves.contains(&pod.uid) || pod.origin.as_ref().is_some_and(|origin| world.moves.contains(origin))
+    };
+    let held = world.pods.values().filter(|pod| pod.kept && !in_journal(pod));
+    plan.release = held.map(|pod| pod.uid.clone()).collect();
+    for pod in world.pods.values().filter(|pod| !pod.deleting && !pod.kept && !world.asked.contains(&pod.uid)) {
+        if in_journal(pod) {
+            continue;
+        }
         match &pod.node {
             Some(node) => found.extend(find(world, policy, pod, node, now, &mut plan)),
             None if pod.unbound.is_some() => unbound.push(pod),
@@ -106,14 +133,28 @@ pub fn plan(world: &World<'_>, policy: &Policy, buckets: &mut Buckets, now: Time
     let outages = outages(world, policy, &found);
     let in_flight = world.pods.values().filter(|pod| pod.deleting && pod.evicted || world.asked.contains(&pod.uid));
     let busy = in_flight.filter_map(|pod| Some(pod.owner.as_ref()?.uid.clone())).collect();
-    let mut planner = Planner { world, policy, buckets, now, outages, busy, plan };
+    world.guard.plan(world.records, &mut plan, now);
+    let granted = BTreeMap::new();
+    let mut planner = Planner { world, policy, buckets, now, outages, busy, granted, plan };
     for found in found {
         planner.bound(&found);
     }
     for pod in unbound {
         planner.unbound(pod);
     }
-    planner.plan
+    let mut plan = planner.plan;
+    plan.placeable = placeable(world, &plan);
+    plan
+}
+
+/// Where the condition that says that a pod fits nowhere does not say what is so.
+fn placeable(world: &World<'_>, plan: &Plan) -> Vec<(Box<str>, bool)> {
+    let nowhere: BTreeSet<&str> =
+        plan.held.iter().filter(|held| held.why == Why::NowhereFits).map(|held| &*held.pod).collect();
+    let unknown: BTreeSet<&str> = plan.fit.iter().map(AsRef::as_ref).collect();
+    let pods = world.pods.values().filter(|pod| !pod.deleting && !unknown.contains(&*pod.uid));
+    let wrong = pods.filter(|pod| pod.unplaceable != nowhere.contains(&*pod.uid));
+    wrong.map(|pod| (pod.uid.clone(), pod.unplaceable)).collect()
 }
 
 /// Whether a strategy finds the pod now; if one will later, when to look again.
@@ -157,203 +198,6 @@ fn outages<'a>(world: &World<'_>, policy: &Policy, found: &[Found<'a>]) -> BTree
     failing.into_keys().collect()
 }
 
-fn look_again(plan: &mut Plan, at: Timestamp) {
+pub(super) fn look_again(plan: &mut Plan, at: Timestamp) {
     plan.again = Some(plan.again.map_or(at, |again| again.min(at)));
-}
-
-struct Planner<'a, 'w> {
-    world: &'a World<'w>,
-    policy: &'a Policy,
-    buckets: &'a mut Buckets,
-    now: Timestamp,
-    outages: BTreeSet<&'a str>,
-    /// Owners with a move in flight, by UID.
-    busy: BTreeSet<Box<str>>,
-    plan: Plan,
-}
-
-impl Planner<'_, '_> {
-    fn bound(&mut self, found: &Found<'_>) {
-        let pod = found.pod;
-        match self.judge(found) {
-            Ok(()) => {}
-            Err(why) => {
-                if let Why::Parked(until) = &why {
-                    look_again(&mut self.plan, *until);
-                }
-                self.plan.held.push(Held { pod: pod.uid.clone(), why });
-            }
-        }
-    }
-
-    fn judge(&mut self, found: &Found<'_>) -> Result<(), Why> {
-        let (pod, node) = (found.pod, found.node);
-        let owner: Box<str> = self.may_move(pod)?.into();
-        if self.outages.contains(node) && !found.strategy.plugin.is_about_room() {
-            return Err(Why::Outage(node.into()));
-        }
-        if self.busy.contains(&*owner) || !self.job_allows(pod)? {
-            return Ok(());
-        }
-        let cause = || Cause::Found {
-            node: node.into(),
-            profile: found.strategy.profile.clone(),
-            plugin: found.strategy.plugin.name(),
-            reason: found.reason.clone(),
-        };
-        let live = self.exclusions(pod).find(|exclusion| exclusion.node == node && self.is_live(exclusion));
-        if let Some(live) = live {
-            if pod.created > later(self.policy.back_off.since(live), SLACK) {
-                let until = live.until;
-                look_again(&mut self.plan, until);
-                return Err(Why::NotEnforced(node.into()));
-            }
-            self.evict(pod, &owner, node, cause());
-            return Ok(());
-        }
-        let exclude = self.exclude(pod, node)?;
-        self.plan.exclude.push(exclude);
-        self.busy.insert(owner);
-        Ok(())
-    }
-
-    /// The owner that makes the pod again.
-    fn may_move<'p>(&self, pod: &'p Pod) -> Result<&'p str, Why> {
-        let protections = &self.policy.protections;
-        let owner = pod.owner.as_ref().ok_or(Why::NoController)?;
-        let protected = [
-            (&*owner.kind == "DaemonSet", "pods of a DaemonSet"),
-            (pod.mirror || &*owner.kind == "Node", "mirror pods"),
-            (pod.priority >= protections.priority, "pods of its priority"),
-            (pod.claims && protections.claims, "pods with a persistent volume claim"),
-            (pod.local_storage && pod.started && protections.local_storage, "pods with local data"),
-            (later(pod.created, protections.min_age) > self.now, "young pods"),
-        ];
-        match protected.iter().find(|(protected, _)| *protected) {
-            Some((_, what)) => Err(Why::Protected(what)),
-            None => Ok(&owner.uid),
-        }
-    }
-
-    /// Whether the Job, if it is one's, bears the loss; `false` until that is known.
-    fn job_allows(&mut self, pod: &Pod) -> Result<bool, Why> {
-        let Some(owner) = pod.owner.as_ref().filter(|owner| &*owner.kind == "Job") else { return Ok(true) };
-        match self.world.jobs.get(&owner.uid) {
-            None => {
-                self.plan.ask.push(pod.uid.clone());
-                Ok(false)
-            }
-            Some(job) if job.may_lose_a_pod(pod.index_failures) => Ok(true),
-            Some(_) => Err(Why::JobWouldFail),
-        }
-    }
-
-    fn evict(&mut self, pod: &Pod, owner: &str, node: &str, cause: Cause) {
-        match self.buckets.take(node, &pod.namespace, self.now) {
-            Ok(()) => {
-                self.busy.insert(owner.into());
-                self.plan.evict.push(Eviction { pod: pod.uid.clone(), cause });
-            }
-            Err(when) => look_again(&mut self.plan, when),
-        }
-    }
-
-    /// The record that excludes the pod's next incarnation from `node`, and leaves it somewhere to go: if it is excluded
-    /// from all other nodes, the oldest exclusion ends.
-    fn exclude(&self, pod: &Pod, node: &str) -> Result<Exclude, Why> {
-        let (back_off, key) = (&self.policy.back_off, key(pod));
-        let candidates: Vec<&str> = self.ready_nodes(pod).filter(|name| *name != node).collect();
-        if candidates.is_empty() {
-            return Err(Why::NowhereElse);
-        }
-        let empty = Record::default();
-        let record = self.world.records.get(&key).unwrap_or(&empty);
-        if back_off.attempts(record, self.now) >= self.policy.moves {
-            let ends = record.nodes.iter().filter(|exclusion| !back_off.forgotten(exclusion, self.now));
-            let ends = ends.map(|exclusion| later(exclusion.until, back_off.most)).min();
-            return Err(Why::Parked(ends.unwrap_or(self.now)));
-        }
-        let mut next = back_off.excluded(record, node, self.now);
-        let excluded: BTreeSet<&str> =
-            self.exclusions(pod).filter(|exclusion| exclusion.until > self.now).map(|e| e.node.as_str()).collect();
-        if candidates.iter().all(|candidate| excluded.contains(candidate)) {
-            let among = |exclusion: &&mut Exclusion| candidates.contains(&exclusion.node.as_str());
-            let live = next.nodes.iter_mut().filter(|exclusion| exclusion.until > self.now).filter(among);
-            let oldest = live.min_by_key(|exclusion| back_off.since(exclusion)).ok_or(Why::NowhereElse)?;
-            oldest.until = self.now;
-        }
-        Ok(Exclude { key, record: next, pod: pod.uid.clone() })
-    }
-
-    /// A pod that the upper scheduler finds no node for, if it is our doing.
-    fn unbound(&mut self, pod: &Pod) {
-        let (Some(trouble), Some(owner)) = (&pod.unbound, &pod.owner) else { return };
-        let patience = self.policy.strategies.iter().find_map(|strategy| match &strategy.plugin {
-            Plugin::UnschedulableBelow { after } if strategy.namespaces.has(&pod.namespace) => Some(*after),
-            _ => None,
-        });
-        let (Some(patience), false) = (patience, self.busy.contains(&owner.uid)) else { return };
-        let is_ready = |name: &str| self.world.nodes.get(name).is_some_and(|node| node.not_ready_since.is_none());
-        let borne: Vec<&Exclusion> = self.borne(pod).filter(|exclusion| is_ready(&exclusion.node)).collect();
-        let (Some(oldest), due) =
-            (borne.iter().min_by_key(|exclusion| exclusion.until).copied(), later(trouble.since, patience))
-        else {
-            return;
-        };
-        if due > self.now {
-            look_again(&mut self.plan, due);
-        } else if oldest.until <= self.now {
-            if self.may_move(pod).is_ok() && self.job_allows(pod) == Ok(true) {
-                self.evict(pod, &owner.uid, "", Cause::Outlived);
-            }
-        } else if !self.ready_nodes(pod).any(|name| borne.iter().all(|exclusion| exclusion.node != name)) {
-            let key = key(pod);
-            if let Some(record) = self.world.records.get(&key) {
-                let mut record = record.clone();
-                let now = self.now;
-                record.nodes.iter_mut().filter(|exclusion| exclusion.node == oldest.node).for_each(|e| e.until = now);
-                self.busy.insert(owner.uid.clone());
-                self.plan.exclude.push(Exclude { key, record, pod: pod.uid.clone() });
-            }
-        } else {
-            let until = oldest.until;
-            look_again(&mut self.plan, until);
-        }
-    }
-
-    /// The exclusions that concern the pod, also those that have run out.
-    fn exclusions<'p>(&'p self, pod: &Pod) -> impl Iterator<Item = &'p Exclusion> + use<'p> {
-        let records: Vec<&Record> =
-            subjects(pod).iter().filter_map(|subject| self.world.records.get(&subject.key())).collect();
-        records.into_iter().flat_map(|record| &record.nodes)
-    }
-
-    fn is_live(&self, exclusion: &Exclusion) -> bool {
-        exclusion.until > later(self.now, MARGIN)
-    }
-
-    /// The virtual nodes that are ready and meet the constraints of the pod's author.
-    fn ready_nodes<'p>(&'p self, pod: &'p Pod) -> impl Iterator<Item = &'p str> {
-        let borne: BTreeSet<&str> = self.borne(pod).map(|exclusion| exclusion.node.as_str()).collect();
-        let ready = self.world.nodes.iter().filter(|(_, node)| node.not_ready_since.is_none());
-        let allowed = ready.filter(move |(name, node)| pod.may_go_to(name, node, borne.contains(&***name)));
-        allowed.map(|(name, _)| &**name)
-    }
-
-    /// The exclusions that held when the pod was made: it bears them.
-    fn borne<'p>(&'p self, pod: &Pod) -> impl Iterator<Item = &'p Exclusion> + use<'p> {
-        let (back_off, created) = (self.policy.back_off, pod.created);
-        self.exclusions(pod)
-            .filter(move |exclusion| (earlier(back_off.since(exclusion), MARGIN)..exclusion.until).contains(&created))
-    }
-}
-
-fn subjects(pod: &Pod) -> Vec<Subject<'_>> {
-    let owner = pod.owner.as_ref().map(|owner| &*owner.uid);
-    Subject::of_pod(owner, pod.index.as_deref(), &pod.namespace, &pod.name)
-}
-
-/// The key under which the pod is excluded: its own, where it keeps its index.
-fn key(pod: &Pod) -> String {
-    subjects(pod).last().map(Subject::key).unwrap_or_default()
 }

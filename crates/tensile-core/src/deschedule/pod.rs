@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::exclusion::{self, Subject};
 use crate::names;
-use crate::placement::selector::{HardConstraints, METADATA_NAME, Node};
+use crate::placement::selector::{HardConstraints, Node};
 
 use super::node::VirtualNode;
 
@@ -36,6 +37,12 @@ pub struct Pod {
     pub deleting: bool,
     /// It was evicted.
     pub evicted: bool,
+    /// It is deleted, and nothing of it runs any more: its kubelet said how it ended, and only finalizers keep it.
+    pub ended: bool,
+    /// It bears the finalizer [`names::MOVE`].
+    pub kept: bool,
+    /// UID of the bare pod that it was made of ([`names::ORIGIN_UID`]).
+    pub origin: Option<Box<str>>,
     /// A kubelet has taken it in.
     pub started: bool,
     /// The lower scheduler finds no node for it.
@@ -44,6 +51,10 @@ pub struct Pod {
     pub refused: Option<Trouble>,
     /// The upper scheduler finds no node for it.
     pub unbound: Option<Trouble>,
+    /// It shows that it fits nowhere else ([`names::PLACEABLE`]).
+    pub unplaceable: bool,
+    /// Who schedules it, if that is not the default scheduler.
+    pub scheduler: Option<Box<str>>,
     /// Restarts of its containers.
     pub restarts: u64,
     /// Restarts of its init containers.
@@ -136,6 +147,12 @@ impl Pod {
             deleting: !meta["deletionTimestamp"].is_null(),
             evicted: condition(status, "DisruptionTarget", "True")
                 .is_some_and(|condition| condition["reason"] == "EvictionByEvictionAPI"),
+            ended: !meta["deletionTimestamp"].is_null()
+                && meta["deletionGracePeriodSeconds"] == 0
+                // Nobody tells the end of one that is bound nowhere.
+                && (!spec["nodeName"].is_string() || matches!(phase(status), Phase::Succeeded | Phase::Failed)),
+            kept: meta["finalizers"].as_array().is_some_and(|all| all.iter().any(|name| name == names::MOVE)),
+            origin: text(&meta["annotations"][names::ORIGIN_UID]),
             started,
             unschedulable: condition(status, names::SCHEDULED, "False")
                 .filter(|condition| no_place(condition))
@@ -144,6 +161,8 @@ impl Pod {
             unbound: condition(status, "PodScheduled", "False")
                 .filter(|condition| no_place(condition))
                 .and_then(trouble),
+            unplaceable: condition(status, names::PLACEABLE, "False").is_some(),
+            scheduler: text(&spec["schedulerName"]).filter(|name| &**name != "default-scheduler"),
             restarts: restarts(&status["containerStatuses"]),
             init_restarts: restarts(&status["initContainerStatuses"]),
             reasons: reasons(status),
@@ -161,10 +180,24 @@ impl Pod {
         let text = self.constraints.as_deref().unwrap_or("{}");
         let Ok(mut spec) = serde_json::from_str::<Map<String, Value>>(text) else { return false };
         if borne {
-            lift(&mut spec, name);
+            let mut affinity = spec.remove("affinity");
+            exclusion::lift(&mut affinity, [name]);
+            spec.extend(affinity.map(|affinity| ("affinity".to_owned(), affinity)));
         }
         let Ok(constraints) = HardConstraints::of_spec(&spec) else { return false };
         constraints.select(Node { name, labels: &node.labels }) && constraints.untolerated(&node.taints).is_none()
+    }
+
+    /// Whose pods are excluded when it is moved: those of its own index, where it keeps one.
+    pub fn subject(&self) -> Subject<'_> {
+        let bare = Subject::Bare { namespace: &self.namespace, name: &self.name };
+        self.subjects().pop().unwrap_or(bare)
+    }
+
+    /// Whose pod it is.
+    pub(super) fn subjects(&self) -> Vec<Subject<'_>> {
+        let owner = self.owner.as_ref().map(|owner| &*owner.uid);
+        Subject::of_pod(owner, self.index.as_deref(), &self.namespace, &self.name)
     }
 
     /// `namespace/name`.
@@ -243,26 +276,4 @@ fn constraints(spec: &Value) -> Value {
         kept.insert("affinity".to_owned(), json!({ "nodeAffinity": spec["affinity"]["nodeAffinity"] }));
     }
     kept.into()
-}
-
-/// Takes out of every term what [`crate::exclusion::exclude`] put in for `node`. A term that is empty then was all ours,
-/// and so was that anything is required.
-fn lift(spec: &mut Map<String, Value>, node: &str) {
-    let ours = json!({"key": METADATA_NAME, "operator": "NotIn", "values": [node]});
-    let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
-    let mut root = Value::Object(std::mem::take(spec));
-    let mut all_ours = false;
-    for term in root.pointer_mut(required).and_then(Value::as_array_mut).into_iter().flatten() {
-        let Some(fields) = term.get_mut("matchFields").and_then(Value::as_array_mut) else { continue };
-        let before = fields.len();
-        fields.retain(|field| *field != ours);
-        let emptied = fields.len() < before && fields.is_empty();
-        all_ours |= emptied && term["matchExpressions"].as_array().is_none_or(Vec::is_empty);
-    }
-    if let Value::Object(mut members) = root {
-        if all_ours {
-            members.remove("affinity");
-        }
-        *spec = members;
-    }
 }

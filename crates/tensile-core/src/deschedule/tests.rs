@@ -1,6 +1,8 @@
 //! What must always hold of a plan, on worlds by chance, and what it does in those that were thought of.
 
+mod guarded;
 mod lives;
+mod places;
 mod promises;
 mod tables;
 
@@ -78,6 +80,10 @@ struct Seen {
     jobs: BTreeMap<Box<str>, JobFacts>,
     records: BTreeMap<String, Record>,
     asked: BTreeSet<Box<str>>,
+    moves: BTreeSet<Box<str>>,
+    guard: Option<Guard>,
+    /// With a multi-scheduler.
+    fits: Option<BTreeMap<Box<str>, Option<Fit>>>,
 }
 
 impl Seen {
@@ -95,12 +101,19 @@ impl Seen {
         self
     }
 
-    fn world(&self) -> World<'_> {
-        World { pods: &self.pods, nodes: &self.nodes, jobs: &self.jobs, records: &self.records, asked: &self.asked }
+    /// Unless there is a guard, exclusions are enforced.
+    fn world<'a>(&'a self, enforced: &'a Guard) -> World<'a> {
+        let Self { pods, nodes, jobs, records, asked, moves, guard, fits } = self;
+        let places = fits.as_ref().map(|fits| Places { fits, enforces: Some("multi-scheduler") });
+        World { pods, nodes, jobs, records, asked, moves, guard: guard.as_ref().unwrap_or(enforced), places }
     }
 
     fn plan(&self, now: i64) -> Plan {
-        plan(&self.world(), &policy(), &mut no_limits(), at(now))
+        self.plan_by(&policy(), now)
+    }
+
+    fn plan_by(&self, policy: &Policy, now: i64) -> Plan {
+        plan(&self.world(&Guard::off()), policy, &mut no_limits(), at(now))
     }
 }
 
@@ -110,4 +123,20 @@ fn evicted(plan: &Plan) -> Vec<&str> {
 
 fn held(plan: &Plan) -> Vec<(&str, &Why)> {
     plan.held.iter().map(|held| (&*held.pod, &held.why)).collect()
+}
+
+fn with(mut pod: Value, change: &Value) -> Value {
+    merge(&mut pod, change);
+    pod
+}
+
+fn merge(into: &mut Value, change: &Value) {
+    match (into, change) {
+        (Value::Object(into), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, change) => *into = change.clone(),
+    }
 }

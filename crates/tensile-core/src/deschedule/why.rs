@@ -26,8 +26,12 @@ pub enum Why {
     JobWouldFail,
     /// No other virtual node may take it.
     NowhereElse,
+    /// No other lower cluster has room for it, says the multi-scheduler.
+    NowhereFits,
     /// Its owner was moved too often.
     Parked(Timestamp),
+    /// Nothing shows that exclusions are enforced; what is missing.
+    NobodyEnforces(Box<str>),
     /// It came back to the node that its owner is excluded from.
     NotEnforced(Box<str>),
 }
@@ -43,7 +47,11 @@ impl fmt::Display for Why {
                  ignores DisruptionTarget allows it",
             ),
             Self::NowhereElse => f.write_str("no other virtual node that is ready meets its constraints"),
+            Self::NowhereFits => f.write_str(
+                "the multi-scheduler finds room for it in no other lower cluster that meets its constraints",
+            ),
             Self::Parked(until) => write!(f, "pods of its owner were moved too often; they are not before {until}"),
+            Self::NobodyEnforces(missing) => write!(f, "nobody would keep its successor off this node: {missing}"),
             Self::NotEnforced(node) => write!(
                 f,
                 "it came back to {node} though its owner is excluded from it: exclusions are not enforced when pods \
@@ -62,8 +70,9 @@ impl Why {
             Self::Outage(_) => "Outage",
             Self::JobWouldFail => "JobWouldFail",
             Self::NowhereElse => "NowhereElse",
+            Self::NowhereFits => "NowhereFits",
             Self::Parked(_) => "Parked",
-            Self::NotEnforced(_) => "ExclusionNotEnforced",
+            Self::NobodyEnforces(_) | Self::NotEnforced(_) => "ExclusionNotEnforced",
         }
     }
 }

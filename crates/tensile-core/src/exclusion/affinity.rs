@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::names;
 use crate::placement::Malformed;
 use crate::placement::raw::{self, Path};
 use crate::placement::selector::METADATA_NAME;
+use crate::stash::Stash;
 
 const NODE_AFFINITY: &str = "nodeAffinity";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -18,8 +20,7 @@ const MATCH_FIELDS: &str = "matchFields";
 /// is a label that is decided below, so that a second review would move it into the stash. A field names upper nodes
 /// and stays with the upper pod.
 pub fn exclude<'a>(affinity: &mut Option<Value>, nodes: impl IntoIterator<Item = &'a str>) -> Result<(), Malformed> {
-    let absent = nodes.into_iter().map(|node| json!({"key": METADATA_NAME, "operator": "NotIn", "values": [node]}));
-    let absent: Vec<Value> = absent.collect();
+    let absent: Vec<Value> = nodes.into_iter().map(absent).collect();
     if absent.is_empty() {
         return Ok(());
     }
@@ -61,4 +62,68 @@ fn add(term: &mut Value, absent: &[Value], at: Path<'_>) -> Result<(), Malformed
         members.insert(MATCH_FIELDS.to_owned(), fields.into());
     }
     Ok(())
+}
+
+/// Undoes [`exclude`] for `nodes`. A term that is empty then was all ours, and so was that anything is required.
+pub fn lift<'a>(affinity: &mut Option<Value>, nodes: impl IntoIterator<Item = &'a str>) {
+    let nodes: Vec<&str> = nodes.into_iter().collect();
+    let Some(Value::Object(whole)) = affinity else { return };
+    let Some(Value::Object(node_affinity)) = whole.get_mut(NODE_AFFINITY) else { return };
+    let required = node_affinity.get_mut(REQUIRED).and_then(|required| required.get_mut(TERMS));
+    let Some(Value::Array(terms)) = required else { return };
+    let mut all_ours = false;
+    for term in terms {
+        all_ours |= lift_term(term, &nodes);
+    }
+    if !all_ours {
+        return;
+    }
+    node_affinity.remove(REQUIRED);
+    if node_affinity.is_empty() {
+        whole.remove(NODE_AFFINITY);
+    }
+    if whole.is_empty() {
+        *affinity = None;
+    }
+}
+
+/// Takes out of a term what was put in for `nodes`. Whether nothing else was in it.
+fn lift_term(term: &mut Value, nodes: &[&str]) -> bool {
+    let Some(Value::Array(fields)) = term.get_mut(MATCH_FIELDS) else { return false };
+    let before = fields.len();
+    fields.retain(|field| !nodes.iter().any(|node| *field == absent(node)));
+    let (lifted, empty) = (fields.len() < before, fields.is_empty());
+    let alone = term["matchExpressions"].as_array().is_none_or(Vec::is_empty);
+    if let (true, Value::Object(members)) = (lifted && empty && !alone, term) {
+        members.remove(MATCH_FIELDS);
+    }
+    lifted && empty && alone
+}
+
+fn absent(node: &str) -> Value {
+    json!({"key": METADATA_NAME, "operator": "NotIn", "values": [node]})
+}
+
+/// Undoes [`exclude`] on a pod, also in what was stashed of it: terms there are whole, with what was put in.
+pub fn lift_pod(pod: &mut Value, nodes: &[&str]) {
+    if nodes.is_empty() {
+        return;
+    }
+    let mut affinity = pod["spec"].as_object_mut().and_then(|spec| spec.remove("affinity"));
+    lift(&mut affinity, nodes.iter().copied());
+    if let (Some(affinity), Value::Object(spec)) = (affinity, &mut pod["spec"]) {
+        spec.insert("affinity".to_owned(), affinity);
+    }
+    // What cannot be read was not put there by the webhook.
+    let Ok(Some(mut stash)) = Stash::of_pod(pod) else { return };
+    let mut changed = false;
+    for term in &mut stash.required_terms {
+        let before = term.clone();
+        // A term that was all ours requires nothing; such terms are not stashed.
+        lift_term(term, nodes);
+        changed |= before != *term;
+    }
+    if changed {
+        pod["metadata"]["annotations"][names::CLUSTER_SELECTOR] = stash.encode().into();
+    }
 }

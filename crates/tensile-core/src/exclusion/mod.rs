@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-pub use self::affinity::exclude;
+pub use self::affinity::{exclude, lift, lift_pod};
 pub use self::record::{Exclusion, Record, RecordError};
 pub use self::subject::Subject;
 

@@ -154,6 +154,26 @@ fn the_rest_of_the_affinity_stays() {
 }
 
 #[test]
+fn what_was_excluded_can_be_lifted_and_the_rest_stays() {
+    let expression = json!({"key": "a", "operator": "Exists"});
+    for before in [
+        json!({"podAffinity": {"x": 1}}),
+        required(&json!([{"matchExpressions": [expression]}])),
+        required(&json!([{"matchExpressions": [expression], "matchFields": [
+            {"key": "metadata.name", "operator": "NotIn", "values": ["north"]}]}, {}])),
+    ] {
+        let mut affinity = Some(before.clone());
+        exclude(&mut affinity, ["east", "west"]).unwrap();
+        lift(&mut affinity, ["west", "east"]);
+        assert_eq!(affinity, Some(before));
+    }
+    let mut nothing = None;
+    exclude(&mut nothing, ["east"]).unwrap();
+    lift(&mut nothing, ["east"]);
+    assert_eq!(nothing, None);
+}
+
+#[test]
 fn an_affinity_of_the_wrong_type_says_where() {
     for (affinity, path) in [
         (json!(1), "spec.affinity"),
@@ -191,8 +211,19 @@ proptest! {
         let once = affinity.clone();
         exclude(&mut affinity, nodes.iter().copied()).unwrap();
         prop_assert_eq!(&affinity, &once, "a second time changes it");
-        if let Some(affinity) = affinity {
+        if let Some(affinity) = affinity.clone() {
             after["spec"]["affinity"] = affinity;
+        }
+        let mut lifted = affinity.clone();
+        lift(&mut lifted, nodes.iter().copied());
+        let mut as_before = before.clone();
+        as_before["spec"]["affinity"] = lifted.into();
+        for machine in &machines {
+            let (was, is) = (&before["spec"], &as_before["spec"]);
+            // What its author wrote in the same words goes with it.
+            let authors = was.to_string().contains("metadata.name");
+            let same = flat_cluster::selects(is, machine) == flat_cluster::selects(was, machine);
+            prop_assert!(same || authors, "{} lifted", is);
         }
         for machine in &machines {
             let expected = flat_cluster::selects(&before["spec"], machine) && !nodes.contains(machine.name.as_str());

@@ -86,6 +86,11 @@ impl KeptKeys {
         self
     }
 
+    /// Whether a text may speak of one of these keys. One that does not means the same on every virtual node.
+    pub fn may_be_in(&self, text: &str) -> bool {
+        self.selector.iter().chain(&self.topology).any(|key| text.contains(key.as_str()))
+    }
+
     fn keeps(&self, key: &str) -> bool {
         self.selector.contains(key)
     }

@@ -46,7 +46,7 @@ pub struct Toleration<'a> {
 }
 
 /// How a requirement compares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// The label is there with one of the values.
     In,
@@ -149,7 +149,7 @@ impl<'a> Requirement<'a> {
         Some((label?.parse().ok()?, self.values.first()?.parse().ok()?))
     }
 
-    fn is_valid_for_labels(&self) -> bool {
+    pub(crate) fn is_valid_for_labels(&self) -> bool {
         let values_fit = match self.operator {
             Operator::In | Operator::NotIn => !self.values.is_empty(),
             Operator::Exists | Operator::DoesNotExist => self.values.is_empty(),
@@ -161,7 +161,7 @@ impl<'a> Requirement<'a> {
 }
 
 impl<'a> NodeSelectorTerm<'a> {
-    fn read(value: &'a Value, at: Path<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(value: &'a Value, at: Path<'_>) -> Result<Self, Malformed> {
         let map = raw::object(value, at)?;
         let requirements = |name| -> Result<Vec<Requirement<'a>>, Malformed> {
             let items = raw::list(map, name, at)?.iter().enumerate();
@@ -188,10 +188,15 @@ impl<'a> Toleration<'a> {
     /// Whether it covers the taint. The comparing operators (`Gt`, `Lt`) are alpha and off unless an administrator
     /// enabled them: here they cover nothing.
     pub fn tolerates(&self, taint: &Taint) -> bool {
-        (self.effect.is_empty() || self.effect == taint.effect)
-            && (self.key.is_empty() || self.key == taint.key)
+        self.covers(&taint.key, &taint.value, &taint.effect)
+    }
+
+    /// Whether it covers the taint of this key, value and effect.
+    pub(crate) fn covers(&self, key: &str, value: &str, effect: &str) -> bool {
+        (self.effect.is_empty() || self.effect == effect)
+            && (self.key.is_empty() || self.key == key)
             && match self.operator {
-                "" | "Equal" => self.value == taint.value,
+                "" | "Equal" => self.value == value,
                 "Exists" => true,
                 _ => false,
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{LinkView, NOTHING, fields::Fields, upper::Upper, volume};
+use super::{LinkView, NOTHING, fields::Fields, metadata, upper::Upper, volume};
 use crate::names;
 
 /// The members of a container, of whichever of the three lists.
@@ -40,7 +40,7 @@ pub(super) const CONTAINER: Fields = Fields {
 
 /// The containers of `list`, one of the three lists of a pod's containers.
 pub(super) fn lower(upper: &Upper<'_>, list: &str, link: &LinkView, dropped: &mut Vec<String>) -> Vec<Value> {
-    let unmounted = volume::left_out(upper);
+    let unmounted = volume::left_out(upper, link);
     let containers = upper.list(list).iter();
     containers.map(|container| Value::Object(below(container, list, upper, &unmounted, link, dropped))).collect()
 }
@@ -56,11 +56,7 @@ fn below(
     let members = container.as_object().unwrap_or(&NOTHING);
     let name = members.get("name").and_then(Value::as_str).unwrap_or_default();
     let mut below = CONTAINER.sift(members, &format!("spec.{list}[{name}]"), dropped);
-    if let Some(env) = members.get("env") {
-        let mut env = env.clone();
-        for variable in env.as_array_mut().into_iter().flatten() {
-            rewrite_variable(variable, upper, link);
-        }
+    if let Some(env) = variables(members.get("env"), upper, link) {
         below.insert("env".to_owned(), env);
     }
     if let Some(mounts) = members.get("volumeMounts") {
@@ -73,20 +69,53 @@ fn below(
     below
 }
 
-/// What a variable says of the pod must be true upstairs, where its users look: its UID, node and service account.
-/// Addresses are left to the lower kubelet, which alone knows them.
+/// The container's variables, and those that lead to the upper API server: first, so that others may refer to them, and
+/// only where the container has none of the name.
+fn variables(given: Option<&Value>, upper: &Upper<'_>, link: &LinkView) -> Option<Value> {
+    let mut env = given.cloned();
+    for variable in env.iter_mut().filter_map(Value::as_array_mut).flatten() {
+        rewrite_variable(variable, upper, link);
+    }
+    let Some(server) = &link.identity else { return env };
+    let own = match env {
+        Some(Value::Array(own)) => own,
+        None | Some(Value::Null) => Vec::new(),
+        other => return other,
+    };
+    let named = |name: &str| own.iter().any(|variable| variable["name"] == name);
+    let ours = server.variables().into_iter().filter(|(name, _)| !named(name));
+    let ours: Vec<Value> = ours.map(|(name, value)| json!({"name": name, "value": value})).collect();
+    Some(ours.into_iter().chain(own).collect())
+}
+
+/// What a variable says of the pod must be true upstairs, where its users look: its UID, node, service account, and the
+/// labels and annotations that stay up. Addresses are left to the lower kubelet, which alone knows them.
 fn rewrite_variable(variable: &mut Value, upper: &Upper<'_>, link: &LinkView) {
     let field = variable.get_mut("valueFrom").and_then(|from| from.get_mut("fieldRef"));
     let Some(field) = field else { return };
     let value = match field["fieldPath"].as_str() {
         Some("spec.nodeName") => link.virtual_node.as_str(),
-        Some("spec.serviceAccountName") => {
-            upper.spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or("default")
-        }
-        _ => return rewrite_reference(field),
+        Some("spec.serviceAccountName") => upper.account(),
+        Some(path) => match staying(path, upper, link) {
+            Some(value) => value,
+            None => return rewrite_reference(field),
+        },
+        None => return,
     };
-    // Object names have no `$`, which a literal value would have to escape.
-    *variable = json!({"name": variable["name"], "value": value});
+    // In a literal value a `$` begins a reference, and two of them are one.
+    *variable = json!({"name": variable["name"], "value": value.replace('$', "$$")});
+}
+
+/// The value of the label or annotation that `path` names, if that is one that the lower pod does not have; empty when the
+/// upper pod does not have it either, as a kubelet has it.
+fn staying<'a>(path: &str, upper: &Upper<'a>, link: &LinkView) -> Option<&'a str> {
+    let (map, key) = path.strip_prefix("metadata.")?.strip_suffix("']")?.split_once("['")?;
+    let stays = match map {
+        "labels" => link.ignored_labels.iter().any(|ignored| ignored == key),
+        "annotations" => metadata::STAYING_ANNOTATIONS.contains(&key),
+        _ => false,
+    };
+    stays.then(|| upper.metadata.get(map).and_then(|map| map.get(key)).and_then(Value::as_str).unwrap_or_default())
 }
 
 /// The files of a downward API volume follow the same rule as variables; nodes and accounts are not offered in files.
@@ -98,9 +127,12 @@ pub(super) fn rewrite_items(downward: &mut Value) {
     }
 }
 
-/// The UID upstairs is in an annotation of the lower pod.
+/// The UID and, for files, the labels upstairs are in annotations of the lower pod.
 fn rewrite_reference(field: &mut Value) {
-    if field["fieldPath"] == "metadata.uid" {
-        field["fieldPath"] = json!(format!("metadata.annotations['{}']", names::UPPER_UID));
-    }
+    let annotation = match field["fieldPath"].as_str() {
+        Some("metadata.uid") => names::UPPER_UID,
+        Some(volume::LABELS) => names::UPPER_LABELS,
+        _ => return,
+    };
+    field["fieldPath"] = json!(format!("metadata.annotations['{annotation}']"));
 }

@@ -3,16 +3,16 @@
 use serde_json::{Map, Value};
 
 /// The members of one kind of object that a rule names.
-pub(super) struct Fields {
+pub(crate) struct Fields {
     /// Copied as they are, whole.
-    pub(super) kept: &'static [&'static str],
+    pub(crate) kept: &'static [&'static str],
     /// Left out or rewritten, by a decision that the reference (`docs/src/reference/pod-fields.md`) explains.
-    pub(super) decided: &'static [&'static str],
+    pub(crate) decided: &'static [&'static str],
 }
 
 impl Fields {
     /// The kept members of `object`; the paths of those that no rule names are added to `dropped`.
-    pub(super) fn sift(
+    pub(crate) fn sift(
         &self,
         object: &Map<String, Value>,
         path: &str,
@@ -31,7 +31,7 @@ impl Fields {
 }
 
 /// The object with these members.
-pub(super) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 

@@ -1,8 +1,10 @@
 //! Metadata of the lower pod: the names, labels and annotations of the upper pod, and whose it is.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
-use super::{LinkView, NOTHING, fields::Fields, upper::Upper};
+use super::{LinkView, NOTHING, fields::Fields, upper::Upper, volume};
 use crate::names;
 
 /// Everything but name, labels and annotations belongs to the one object upstairs. An `ownerReference` would make the
@@ -43,6 +45,8 @@ pub(super) const STAYING_ANNOTATIONS: &[&str] = &[
     names::APPLIED,
     names::APPLIED_REVISION,
     names::REFERENCES,
+    names::TOKENS,
+    names::UPPER_LABELS,
     names::UPPER_NAME,
     names::UPPER_UID,
 ];
@@ -94,10 +98,21 @@ fn annotations(upper: &Upper<'_>, tripped: &Map<String, Value>) -> Map<String, V
         .collect();
     annotations.insert(names::UPPER_UID.to_owned(), json!(upper.uid));
     annotations.insert(names::UPPER_NAME.to_owned(), json!(format!("{}/{}", upper.namespace, upper.name)));
+    if volume::shows_labels(upper) {
+        annotations.insert(names::UPPER_LABELS.to_owned(), json!(as_file(members(upper, "labels"))));
+    }
     if !tripped.is_empty() {
         annotations.insert(names::TRIPPED_LABELS.to_owned(), json!(Value::Object(tripped.clone()).to_string()));
     }
     annotations
+}
+
+/// As a kubelet writes labels into a file (Kubernetes `pkg/fieldpath/fieldpath.go`, `FormatMap`). Labels have no character
+/// that would have to be escaped.
+fn as_file(labels: &Map<String, Value>) -> String {
+    let sorted: BTreeMap<&String, &Value> = labels.iter().collect();
+    let lines = sorted.into_iter().map(|(key, value)| format!("{key}=\"{}\"", value.as_str().unwrap_or_default()));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn members<'a>(upper: &Upper<'a>, map: &str) -> &'a Map<String, Value> {

@@ -4,8 +4,10 @@
 //! each level of the API has a list of what goes down, and whatever no list names is returned to the caller.
 //! `docs/src/reference/pod-fields.md` explains each decision to users.
 
+mod claims;
 mod container;
-mod fields;
+mod dns;
+pub(crate) mod fields;
 mod followed;
 mod metadata;
 mod references;
@@ -28,8 +30,13 @@ use self::{
     followed::Followed,
     upper::Upper,
 };
-use crate::{names, placement};
+use crate::{
+    identity::{self, ApiServer, Tokens},
+    names, placement,
+};
 
+pub use claims::{claims, ephemeral_claims, rename_claims};
+pub use dns::ClusterDns;
 pub use followed::foreign_containers;
 pub use metadata::lower_namespace;
 pub use references::{Names, References, references, rename};
@@ -42,6 +49,7 @@ const POD: Fields = Fields { kept: &[], decided: &["apiVersion", "kind", "metada
 
 /// What translation must know of a link.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own, which the operator flips by itself")]
 pub struct LinkView {
     /// UID of the upper cluster's `kube-system` namespace.
     pub upper_cluster: String,
@@ -59,8 +67,14 @@ pub struct LinkView {
     pub allow_host_namespaces: bool,
     /// Pods that mount a path of their node are refused.
     pub refuse_host_path: bool,
+    /// Claims are kept in step: a pod brings its own along.
+    pub brings_claims: bool,
     /// `runtimeClassName` goes down: the lower cluster has classes of the same names.
     pub keep_runtime_class: bool,
+    /// Pods keep their upper service accounts, and find the API server that knows them here.
+    pub identity: Option<ApiServer>,
+    /// The DNS of the upper cluster, for pods that ask for the DNS of their cluster.
+    pub dns: Option<ClusterDns>,
 }
 
 /// A pod as it is to be created below.
@@ -73,6 +87,8 @@ pub struct LowerPod {
     pub dropped: Vec<String>,
     /// The objects it refers to, by their names upstairs.
     pub references: References,
+    /// The tokens that it projected upstairs, which a Secret is to hold.
+    pub tokens: Option<Tokens>,
 }
 
 impl LowerPod {
@@ -113,7 +129,9 @@ pub fn lower_pod(upper: &Value, link: &LinkView, revision: u64) -> Result<LowerP
         ("spec", Value::Object(spec)),
     ]);
     let references = references::references(&mut pod);
-    Ok(LowerPod { pod, dropped, references })
+    // After the references: the Secret with the tokens is none that the upper cluster has.
+    let tokens = identity::take(&mut pod, upper.name, upper.uid, upper.account(), link);
+    Ok(LowerPod { pod, dropped, references, tokens })
 }
 
 /// An empty JSON object, to read absent ones as.

@@ -30,6 +30,13 @@ impl References {
     }
 }
 
+impl FromIterator<(Kind, String)> for References {
+    /// What cannot be done without.
+    fn from_iter<T: IntoIterator<Item = (Kind, String)>>(all: T) -> Self {
+        Self(all.into_iter().map(|reference| (reference, false)).collect())
+    }
+}
+
 /// Names below of what a pod refers to, by kind and name upstairs. Noted on the lower pod, since only there it is known
 /// which objects it was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +67,9 @@ impl Names {
         self.0.values().all(BTreeMap::is_empty)
     }
 
-    fn get(&self, kind: Kind, upper: &str) -> Option<&str> {
+    /// The name below of the object `upper`.
+    #[must_use]
+    pub fn get(&self, kind: Kind, upper: &str) -> Option<&str> {
         self.0.get(&kind)?.get(upper).map(String::as_str)
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{LinkView, Refusal, container, fields::Fields, refuse::HOST_NAMESPACES, upper::Upper, volume};
+use super::{LinkView, Refusal, container, dns, fields::Fields, refuse::HOST_NAMESPACES, upper::Upper, volume};
 use crate::placement::Placement;
 
 /// The members of a pod's spec. `schedulingGroup` is left unnamed on purpose: it names objects of the upper scheduler,
@@ -62,9 +62,10 @@ pub(super) fn lower(
     dropped: &mut Vec<String>,
 ) -> Result<Map<String, Value>, Refusal> {
     let mut spec = SPEC.sift(upper.spec, "spec", dropped);
-    // A lower account's token would open the lower API server; one of the upper account is no use there.
+    // A lower account's token would open the lower API server; those of the upper account come as what a Secret holds.
     spec.insert("automountServiceAccountToken".to_owned(), json!(false));
     spec.insert("enableServiceLinks".to_owned(), json!(false));
+    dns::resolve_above(&mut spec, upper, link);
     for field in HOST_NAMESPACES.iter().filter(|_| link.allow_host_namespaces) {
         if let Some(flag) = upper.spec.get(*field) {
             spec.insert((*field).to_owned(), flag.clone());

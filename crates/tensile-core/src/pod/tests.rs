@@ -2,6 +2,7 @@
 
 mod following;
 mod going_down;
+mod identity;
 mod properties;
 mod reference;
 mod referring;

@@ -60,6 +60,12 @@ impl<'a> Upper<'a> {
         Ok(placement)
     }
 
+    /// Its service account.
+    pub(super) fn account(&self) -> &'a str {
+        let named = self.spec.get("serviceAccountName").and_then(Value::as_str);
+        named.filter(|name| !name.is_empty()).unwrap_or("default")
+    }
+
     /// The text of the stash.
     pub(super) fn stash(&self) -> Option<&'a Value> {
         self.metadata.get("annotations")?.get(names::CLUSTER_SELECTOR)

@@ -63,41 +63,58 @@ impl<'a> PodRequestView<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Spec<'a> {
+pub(crate) struct Spec<'a> {
     #[serde(borrow)]
-    node_name: Option<Cow<'a, str>>,
+    pub(crate) node_name: Option<Cow<'a, str>>,
     #[serde(borrow, deserialize_with = "or_default")]
-    containers: Vec<Container<'a>>,
+    pub(crate) containers: Vec<Container<'a>>,
     #[serde(borrow, deserialize_with = "or_default")]
-    init_containers: Vec<Container<'a>>,
+    pub(crate) init_containers: Vec<Container<'a>>,
     #[serde(deserialize_with = "or_default")]
-    overhead: ResourceVector,
-    resources: Option<Resources>,
+    pub(crate) overhead: ResourceVector,
+    pub(crate) resources: Option<Resources>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Container<'a> {
+pub(crate) struct Container<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(deserialize_with = "or_default")]
     resources: Resources,
     #[serde(borrow)]
     restart_policy: Option<Cow<'a, str>>,
+    /// Not part of the request; read here, so that a scheduler reads containers once.
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(crate) ports: Vec<Port<'a>>,
+}
+
+/// A port of a container.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Port<'a> {
+    #[serde(rename = "hostPort")]
+    pub(crate) host: Option<u16>,
+    #[serde(rename = "hostIP", borrow)]
+    pub(crate) host_ip: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) protocol: Option<Cow<'a, str>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Resources {
+pub(crate) struct Resources {
     #[serde(deserialize_with = "or_default")]
     requests: ResourceVector,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Status<'a> {
+pub(crate) struct Status<'a> {
     #[serde(borrow)]
-    phase: Option<Cow<'a, str>>,
+    pub(crate) phase: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) nominated_node_name: Option<Cow<'a, str>>,
     #[serde(borrow, deserialize_with = "or_default")]
     conditions: Vec<Condition<'a>>,
     #[serde(borrow, deserialize_with = "or_default")]
@@ -144,7 +161,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserial
 
 impl Spec<'_> {
     /// The request, with what the status says about it when the pod is placed.
-    fn request(&self, status: Option<&Status<'_>>) -> ResourceVector {
+    pub(crate) fn request(&self, status: Option<&Status<'_>>) -> ResourceVector {
         let mut request = self.containers_request(status);
         for claim in status.iter().flat_map(|status| &status.node_allocatable_resource_claim_statuses) {
             request.add_all(&claim.resources);
@@ -173,7 +190,7 @@ impl Spec<'_> {
         }
         let (mut sidecars, mut starting) = (ResourceVector::new(), ResourceVector::new());
         for container in &self.init_containers {
-            if container.restart_policy.as_deref() == Some("Always") {
+            if container.is_sidecar() {
                 let reported = status.map(|status| (status, &status.init_container_statuses));
                 let own = container.request(reported);
                 running.add_all(&own);
@@ -196,6 +213,11 @@ fn is_pod_level(name: &ResourceName) -> bool {
 }
 
 impl<'a> Container<'a> {
+    /// An init container that runs as long as the pod.
+    pub(crate) fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+
     fn request(&self, reported: Option<(&Status<'a>, &Vec<ContainerStatus<'a>>)>) -> Cow<'_, ResourceVector> {
         let asked = &self.resources.requests;
         reported

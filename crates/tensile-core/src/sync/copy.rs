@@ -13,10 +13,6 @@ use serde_json::{
 use super::{Copy, Kind, Version};
 use crate::{names, pod::LinkView};
 
-/// Longest name of an object, in characters.
-const NAME_MAX: usize = 253;
-/// A dash and 16 hexadecimal digits.
-const HASH_LENGTH: usize = 17;
 /// Every namespace has a ConfigMap of this name with the CA of its own cluster (Kubernetes
 /// `pkg/controller/certificates/rootcacertpublisher`).
 pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";
@@ -110,13 +106,7 @@ fn secret_type(kind: Kind, text: &str) -> Option<Value> {
 /// whose it is. Always the same for the same object, at most 253 characters.
 #[must_use]
 pub fn lower_name(namespace: &str, name: &str, link: &LinkView) -> String {
-    let whose = format!("{}/{}/{namespace}/{name}", link.upper_cluster, link.virtual_node);
-    let mut end = name.len().min(NAME_MAX - HASH_LENGTH);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    let head = name.get(..end).unwrap_or_default().trim_end_matches(['-', '.']);
-    format!("{head}-{:016x}", names::fnv1a(whose.as_bytes()))
+    names::hashed(name, &format!("{}/{}/{namespace}/{name}", link.upper_cluster, link.virtual_node))
 }
 
 /// Whether the object has another name below from the start: every namespace there has an object of this name already.

@@ -2,27 +2,34 @@
 //!
 //! kube's own stack is replaced by a leaner one with the same authentication: no retries (the services' queues decide
 //! when to try again, and what a 429 means for them), no compression (clusters are near, CPU is dear), no span per
-//! request, `TCP_NODELAY`, and kernel keep-alives, which find a dead peer under an idle watch without a timer of ours.
+//! request, `TCP_NODELAY`, large reads where much comes, and kernel keep-alives, which find a dead peer under an idle watch
+//! without a timer of ours.
 
 mod access;
 mod error;
+mod foreign;
 mod probe;
 mod rate;
+mod read_ahead;
 mod timeout;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tokio::net::TcpStream;
+use tower::util::MapResponse;
 use tower::{BoxError, ServiceBuilder};
+
+use read_ahead::ReadAhead;
 
 pub use access::{Permission, require, wait_for_upper};
 pub use error::ClientError;
@@ -79,19 +86,35 @@ impl ClientSource {
         Self { qps, burst, ..self }
     }
 
+    /// The address of the API server.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`].
+    pub async fn server(&self) -> Result<String, ClientError> {
+        Ok(self.config().await?.cluster_url.to_string())
+    }
+
     async fn config(&self) -> Result<Config, ClientError> {
-        let mut config = match &self.kubeconfig {
-            None => Config::incluster().map_err(|error| ClientError::NotInCluster { detail: error.to_string() })?,
+        match &self.kubeconfig {
+            None => Config::incluster().map_err(|error| ClientError::NotInCluster { detail: error.to_string() }),
             Some(path) => {
                 let kubeconfig = Kubeconfig::read_from(path).map_err(|error| ClientError::kubeconfig(path, error))?;
-                let context = self.context.clone().or_else(|| kubeconfig.current_context.clone());
-                let known = kubeconfig.contexts.iter().map(|named| named.name.clone()).collect();
-                let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-                Config::from_custom_kubeconfig(kubeconfig, &options)
-                    .await
-                    .map_err(|error| ClientError::context(path, context, known, error))?
+                self.of_kubeconfig(path, kubeconfig).await
             }
-        };
+        }
+    }
+
+    async fn of_kubeconfig(&self, path: &Path, kubeconfig: Kubeconfig) -> Result<Config, ClientError> {
+        let context = self.context.clone().or_else(|| kubeconfig.current_context.clone());
+        let known = kubeconfig.contexts.iter().map(|named| named.name.clone()).collect();
+        let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+        Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| ClientError::context(path, context, known, error))
+    }
+
+    fn complete(&self, mut config: Config) -> Result<Config, ClientError> {
         if config.cluster_url.scheme_str() == Some("http") {
             // No certificate is ever checked; without this, a machine with no CA bundle could make no client at all.
             config.root_cert.get_or_insert_default();
@@ -135,7 +158,29 @@ pub fn install_crypto() {
 /// What is wrong with the kubeconfig, its files, or the service account, in one sentence that names it.
 pub async fn connect(source: &ClientSource) -> Result<Client, ClientError> {
     install_crypto();
-    let config = source.config().await?;
+    client(source, source.config().await?)
+}
+
+/// As [`connect`], with the text of a kubeconfig that somebody else wrote; errors call it `name`. What is in it may open
+/// connections and nothing else: a file that it names, or a program, is an error.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub async fn connect_foreign(source: &ClientSource, name: &str, text: &str) -> Result<Client, ClientError> {
+    install_crypto();
+    let name = Path::new(name);
+    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|error| ClientError::kubeconfig(name, error))?;
+    if let Some(what) = foreign::reaches_for(&kubeconfig) {
+        let detail = format!("it names {what}: give the data itself");
+        return Err(ClientError::Entry { path: name.to_owned(), detail });
+    }
+    let source = ClientSource { kubeconfig: Some(name.to_owned()), ..source.clone() };
+    client(&source, source.of_kubeconfig(name, kubeconfig).await?)
+}
+
+fn client(source: &ClientSource, config: Config) -> Result<Client, ClientError> {
+    let config = source.complete(config)?;
     let refused = |error: kube::Error| ClientError::credentials(source, error);
 
     let mut tcp = HttpConnector::new();
@@ -146,6 +191,7 @@ pub async fn connect(source: &ClientSource) -> Result<Client, ClientError> {
     tcp.set_keepalive_interval(Some(KEEPALIVE_EVERY));
     tcp.set_keepalive_retries(Some(KEEPALIVE_TRIES));
     tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
+    let tcp = MapResponse::new(tcp, |stream: TokioIo<TcpStream>| TokioIo::new(ReadAhead::new(stream.into_inner())));
     let https = config.rustls_https_connector_with_connector(tcp).map_err(refused)?;
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())

@@ -35,6 +35,12 @@ impl TokenBucket {
             Err(Duration::from_secs_f64((1.0 - self.tokens) / self.per_second))
         }
     }
+
+    /// Whether nothing is missing: it is as good as a new one.
+    pub fn is_full(&self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.counted_at).as_secs_f64();
+        self.tokens + passed * self.per_second >= self.size
+    }
 }
 
 /// Puts a [`RateLimit`] around a service.
@@ -119,6 +125,17 @@ mod tests {
         let later = start + Duration::from_secs(3600);
         assert_eq!((bucket.take(later), bucket.take(later)), (Ok(()), Ok(())));
         assert!(bucket.take(later).is_err());
+    }
+
+    #[test]
+    fn a_bucket_is_full_again_when_all_that_was_taken_has_come_back() {
+        let start = Instant::now();
+        let mut bucket = TokenBucket::new(10.0, 2, start);
+        assert!(bucket.is_full(start));
+        assert_eq!((bucket.take(start), bucket.take(start)), (Ok(()), Ok(())));
+        assert!(
+            !bucket.is_full(start + Duration::from_millis(190)) && bucket.is_full(start + Duration::from_millis(200))
+        );
     }
 
     #[test]

@@ -24,13 +24,20 @@ pub(super) struct Relay {
     upstream: Arc<Mutex<Upstream>>,
 }
 
+/// The address of the watch, beginning at `version`.
+fn from_version(seen: &Seen, version: &str) -> Result<Uri, http::uri::InvalidUri> {
+    let others = seen.query.split('&').filter(|pair| !pair.starts_with("resourceVersion="));
+    let query = others.chain([format!("resourceVersion={version}").as_str()]).collect::<Vec<_>>().join("&");
+    format!("{}?{query}", seen.path).parse()
+}
+
 impl Relay {
     pub(super) fn new(shared: Arc<Shared>, upstream: Upstream) -> Self {
         Self { shared, upstream: Arc::new(Mutex::new(upstream)) }
     }
 
     /// The answer to one request; an error closes the client's connection without one.
-    pub(super) async fn answer(self, request: Request<Incoming>) -> io::Result<Response<Body>> {
+    pub(super) async fn answer(self, mut request: Request<Incoming>) -> io::Result<Response<Body>> {
         let seen = Seen {
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
@@ -41,6 +48,9 @@ impl Relay {
             Some(Fault::Status { code, reason, retry_after }) => return Ok(answer::failure(code, reason, retry_after)),
             Some(Fault::ExpiredInStream) => return Ok(answer::expired_watch()),
             Some(Fault::Stall) => pending().await,
+            Some(Fault::WatchFrom(version)) if seen.is_watch() => {
+                *request.uri_mut() = from_version(&seen, &version).map_err(io::Error::other)?;
+            }
             Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
             fault => treatment.fault = fault,
         }
@@ -48,6 +58,7 @@ impl Relay {
             treatment.commands = Some(self.shared.commands.subscribe());
         }
         let response = self.forward(request).await?;
+        super::lock(&self.shared.answered).push(seen);
         Ok(response.map(|body| answer::relayed(body, treatment)))
     }
 

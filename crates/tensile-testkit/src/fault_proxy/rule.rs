@@ -44,6 +44,9 @@ pub enum Fault {
     },
     /// A watch that begins with an ERROR event `410 Expired` and ends.
     ExpiredInStream,
+    /// A watch begins at this version instead of the one that was asked for: the API server tells again what has happened
+    /// since.
+    WatchFrom(String),
     /// Never answered: the connection stays open and silent.
     Stall,
     /// The connection breaks after this many bytes of the answer's body.

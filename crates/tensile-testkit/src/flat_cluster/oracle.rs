@@ -46,7 +46,8 @@ pub fn selects(spec: &Value, machine: &Machine) -> bool {
     allowed
 }
 
-fn tolerates_all(spec: &Value, machine: &Machine) -> bool {
+/// Tolerations alone.
+pub fn tolerates_all(spec: &Value, machine: &Machine) -> bool {
     let mut open: Vec<_> = machine.taints.iter().filter(|(_, _, effect)| effect != "PreferNoSchedule").collect();
     for toleration in items(&spec["tolerations"]) {
         let field = |name: &str| toleration[name].as_str().unwrap_or("");

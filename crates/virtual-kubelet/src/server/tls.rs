@@ -12,7 +12,7 @@ use rustls::{
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, UnixTime},
     server::{
-        ResolvesServerCert,
+        NoServerSessionStorage, ResolvesServerCert,
         danger::{ClientCertVerified, ClientCertVerifier},
     },
 };
@@ -29,6 +29,10 @@ pub fn server_config(certificate: Arc<dyn ResolvesServerCert>) -> Result<ServerC
         .with_client_cert_verifier(heard)
         .with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // API servers and whoever else is written in Go do not come back to a session: none is kept for them, and each
+    // connection proves anew whose it is.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
     Ok(config)
 }
 

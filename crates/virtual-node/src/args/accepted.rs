@@ -17,7 +17,6 @@ impl Foreign for TensileKube {
         ("authentication-token-webhook-cache-ttl", Shape::Value, "the kubelet's own times are used"),
         ("authorization-webhook-cache-authorized-ttl", Shape::Value, "the kubelet's own times are used"),
         ("authorization-webhook-cache-unauthorized-ttl", Shape::Value, "the kubelet's own times are used"),
-        ("cluster-domain", Shape::Value, "the lower cluster's own domain is used"),
         ("enable-node-lease", Shape::Switch, "there is always a lease"),
         ("full-resync-period", Shape::Value, "watches need no resync"),
         ("os", Shape::Value, "taken from the lower nodes"),

@@ -36,7 +36,7 @@ fn the_defaults_are_those_of_tensile_kube() {
     assert_eq!((settings.lower.qps, settings.lower.burst), (500.0, 1000));
     assert_eq!(settings.ignored_labels, ["group.batch.scheduler.tencent.com", "pod-group.scheduling.sigs.k8s.io"]);
     assert_eq!(settings.kept_keys, KeptKeys::new(["clusterID"]));
-    assert!(settings.volumes && settings.services && settings.service_accounts && settings.show_pod_ips);
+    assert!(settings.volumes && settings.services && settings.identity.service_accounts && settings.show_pod_ips);
     assert!(!settings.allow_host_namespaces && !settings.refuse_host_path && !settings.keep_runtime_class);
     assert_eq!(settings.metrics, Some(ListenAddr::AllOn(10255)));
     let stats = StatsSettings { source: tensile_core::stats::Wanted::Auto, store: None };
@@ -254,4 +254,60 @@ fn the_certificate_comes_from_files_else_from_a_request_unless_another_is_chosen
     let told = "--kubelet-serving-certificate=files and --tls-cert-file is not set";
     assert_eq!(refused(&[&choice("files")], &[]), told);
     assert!(Args::try_parse_from(["virtual-node", &choice("other")]).is_err());
+}
+
+#[test]
+fn pods_keep_their_accounts_and_the_lower_dns_unless_told_otherwise() {
+    let identity = |args: &[&str]| resolved(args, &[]).identity;
+    let usual = IdentitySettings { service_accounts: true, upper_apiserver: None, dns: None };
+    assert_eq!(identity(&[]), usual);
+    assert_eq!(
+        identity(&["--enable-serviceaccount=false", "--upper-apiserver=api.example.org:6443"]),
+        IdentitySettings {
+            service_accounts: false,
+            upper_apiserver: Some("api.example.org:6443".to_owned()),
+            dns: None
+        }
+    );
+    for (args, domain) in [
+        (&["--cluster-dns=10.0.0.10,fd00::a"][..], "cluster.local"),
+        (&["--cluster-dns=10.0.0.10,fd00::a", "--cluster-domain=up.local."], "up.local"),
+    ] {
+        let dns = identity(args).dns.unwrap();
+        assert_eq!(dns.servers, ["10.0.0.10".parse::<std::net::IpAddr>().unwrap(), "fd00::a".parse().unwrap()]);
+        assert_eq!(dns.domain, domain);
+    }
+}
+
+#[test]
+fn a_domain_alone_is_taken_and_told_to_have_no_effect() {
+    let settings = resolved(&["--cluster-domain=cluster.local"], &[]);
+    assert_eq!(settings.identity.dns, None);
+    assert_eq!(settings.warnings, ["--cluster-domain has no effect without --cluster-dns"]);
+    assert!(refused(&["--cluster-dns=10.0.0.10", "--cluster-domain=a b"], &[]).contains("is not a domain"));
+}
+
+#[test]
+fn classes_of_lower_clusters_are_named_with_or_without_another_name_below() {
+    let classes = resolved(&["--storage-classes=fast=ssd, slow"], &[]).storage.classes;
+    let expected = [("fast", "ssd"), ("slow", "slow")].map(|(upper, lower)| (upper.to_owned(), lower.to_owned()));
+    assert_eq!(classes, expected.into());
+    assert!(resolved(&[], &[]).storage.classes.is_empty());
+    assert!(refused(&["--storage-classes=Fast=ssd"], &[]).starts_with("--storage-classes: \"Fast=ssd\" is not"));
+}
+
+#[test]
+fn addresses_of_pods_are_shown_where_they_lead_somewhere_unless_the_operator_says_otherwise() {
+    for (args, shown) in [
+        (&["--pod-network=joined"][..], true),
+        (&["--pod-network=separate"], false),
+        (&["--pod-network=separate", "--show-pod-ips"], true),
+        (&["--show-pod-ips=false"], false),
+    ] {
+        assert_eq!(resolved(args, &[]).show_pod_ips, shown, "{args:?}");
+    }
+    let settings = resolved(&["--pod-network=separate", "--service-path=loadbalancer", "--event-qps=0"], &[]);
+    let path = tensile_core::service::Path::LoadBalancer;
+    assert_eq!(settings.networking, Networking { network: Network::Separate, path });
+    assert!(settings.event_qps.abs() < f32::EPSILON);
 }

@@ -11,7 +11,7 @@ use virtual_kubelet::{
     server::{ByteStream, ContainerIo, IoError, UpgradeRequest, Upgraded, options::LogOptions},
 };
 
-use super::target;
+use super::{run, target};
 use crate::lower::LowerCluster;
 
 /// As much of a refusal as is read: its words are short.
@@ -44,6 +44,11 @@ impl ContainerIo for LowerCluster {
         let stream = hyper::upgrade::on(answer).await.map_err(|error| away(&error))?;
         Ok(Upgraded { headers, stream: Box::new(TokioIo::new(stream)) })
     }
+
+    async fn run(&self, pod: &PodId, container: &str, command: &[String]) -> Result<Bytes, IoError> {
+        self.confirm(pod).await?;
+        run::collect(self.client().clone(), pod, container, command).await
+    }
 }
 
 impl LowerCluster {
@@ -72,30 +77,30 @@ impl LowerCluster {
     }
 }
 
-fn away(error: &dyn std::error::Error) -> IoError {
+pub(super) fn away(error: &dyn std::error::Error) -> IoError {
     IoError::Unavailable(format!("lower API server: {error}"))
 }
 
-/// The lower API server's no, in its own words.
 async fn refusal(answer: Response<Body>) -> IoError {
     let status = answer.status();
+    let words = Limited::new(answer.into_body(), WORDS).collect().await;
+    let words = words.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let message = match serde_json::from_slice::<Status>(&words) {
+        Ok(said) if !said.message.is_empty() => said.message,
+        _ => String::from_utf8_lossy(&words).trim().to_owned(),
+    };
+    passed_on(status, message)
+}
+
+/// The lower API server's no, in its own words.
+pub(super) fn passed_on(status: StatusCode, message: String) -> IoError {
     if status == StatusCode::UNAUTHORIZED {
         // Not the caller's fault: passed on, it would ask them to log in.
         return IoError::Unavailable("the lower API server does not accept this node's credentials".to_owned());
     }
-    let words = Limited::new(answer.into_body(), WORDS).collect().await;
-    let words = words.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    refused(status, &words)
-}
-
-fn refused(status: StatusCode, words: &Bytes) -> IoError {
     if !(status.is_client_error() || status.is_server_error()) {
         return IoError::Unavailable(format!("the lower API server answers {status}"));
     }
-    let message = match serde_json::from_slice::<Status>(words) {
-        Ok(said) if !said.message.is_empty() => said.message,
-        _ => String::from_utf8_lossy(words).trim().to_owned(),
-    };
     IoError::Refused { status, message }
 }
 

@@ -7,6 +7,7 @@
 mod certificate;
 mod client_ca;
 mod io;
+mod run;
 mod serve;
 mod target;
 

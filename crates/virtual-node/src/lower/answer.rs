@@ -17,6 +17,19 @@ pub(crate) fn pod_error(error: &kube::Error) -> PodError {
     }
 }
 
+/// What an error of the upper API server means for a pod. What is not allowed there is for the operator of the virtual node
+/// to mend, and said on the pod.
+pub(crate) fn upper_error(error: &kube::Error) -> PodError {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => PodError::Refused(Refused {
+            reason: "UpperForbidden",
+            message: format!("the virtual node may not handle what the pod refers to: {}", status.message),
+        }),
+        kube::Error::Api(status) => PodError::Unavailable(format!("upper API server: {}", status.message)),
+        other => PodError::Unavailable(format!("upper API server: {other}")),
+    }
+}
+
 /// 401 says that our credentials have expired, 404 that something vanished meanwhile, 408 and 429 ask for patience.
 fn is_refusal(status: &Status) -> bool {
     (400..500).contains(&status.code) && !matches!(status.code, 401 | 404 | 408 | 429)

@@ -5,6 +5,7 @@
 
 pub(crate) mod answer;
 mod capacity;
+mod events;
 pub(crate) mod namespaces;
 mod pods;
 mod roster;
@@ -18,13 +19,15 @@ use std::{
 
 use kube::Client;
 use tensile_core::{names, pod::LinkView};
+use tokio::sync::watch as channel;
+use virtual_kubelet::pod::PodId;
 
 pub use capacity::CapacityView;
 use capacity::Usage;
 use roster::Placed;
 use view::LowerPodView;
 
-use crate::objects::Objects;
+use crate::{identity::Identity, objects::Objects, services::Services, volumes::Volumes};
 
 /// One lower cluster, behind one virtual node.
 pub struct LowerCluster {
@@ -34,8 +37,17 @@ pub struct LowerCluster {
     show_pod_ips: bool,
     /// Our pods there, by the UID of their upper pod.
     ours: Mutex<HashMap<Arc<str>, Ours>>,
+    /// The same pods, by the UID below.
+    by_lower_uid: Mutex<HashMap<u128, PodId>>,
+    /// All of them have been seen once.
+    listed: channel::Sender<bool>,
     usage: Usage,
     objects: Arc<Objects>,
+    identity: Arc<Identity>,
+    /// Unless others see to claims.
+    volumes: Option<Arc<Volumes>>,
+    /// Unless others see to Services.
+    services: Option<Arc<Services>>,
 }
 
 /// What is remembered of a lower pod of ours.
@@ -50,9 +62,36 @@ struct Ours {
 }
 
 impl LowerCluster {
-    /// The lower cluster of `link`. `host_ip` is what pods show as their host, `objects` sees to what they bring along.
-    pub fn new(client: Client, link: LinkView, host_ip: String, show_pod_ips: bool, objects: Arc<Objects>) -> Self {
-        Self { client, link, host_ip, show_pod_ips, ours: Mutex::default(), usage: Usage::default(), objects }
+    /// The lower cluster of `link`. `host_ip` is what pods show as their host, `objects` sees to what they bring along,
+    /// `identity` to who they are.
+    pub fn new(
+        client: Client,
+        link: LinkView,
+        host_ip: String,
+        show_pod_ips: bool,
+        objects: Arc<Objects>,
+        identity: Arc<Identity>,
+    ) -> Self {
+        Self {
+            client,
+            link,
+            host_ip,
+            show_pod_ips,
+            ours: Mutex::default(),
+            by_lower_uid: Mutex::default(),
+            listed: channel::Sender::new(false),
+            usage: Usage::default(),
+            objects,
+            identity,
+            volumes: None,
+            services: None,
+        }
+    }
+
+    /// Has `volumes` see to the claims of pods, and `services` to the Services of their namespaces.
+    #[must_use]
+    pub fn with(self, volumes: Option<Arc<Volumes>>, services: Option<Arc<Services>>) -> Self {
+        Self { volumes, services, ..self }
     }
 
     /// What the cluster can still take.
@@ -78,6 +117,32 @@ impl LowerCluster {
 
     fn ours(&self) -> MutexGuard<'_, HashMap<Arc<str>, Ours>> {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn by_lower_uid(&self) -> MutexGuard<'_, HashMap<u128, PodId>> {
+        self.by_lower_uid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers a lower pod of ours.
+    fn remember(&self, id: &PodId, pod: Ours) {
+        if let Some(uid) = events::number(&pod.uid) {
+            self.by_lower_uid().entry(uid).or_insert_with(|| id.clone());
+        }
+        let known = self.ours().insert(id.uid.clone(), pod);
+        if let (None, Some(services)) = (known, &self.services) {
+            services.pod_comes(&id.namespace);
+        }
+    }
+
+    /// Forgets the lower pod of `id`.
+    fn forget(&self, id: &PodId) {
+        let Some(known) = self.ours().remove(&id.uid) else { return };
+        if let Some(uid) = events::number(&known.uid) {
+            self.by_lower_uid().remove(&uid);
+        }
+        if let Some(services) = &self.services {
+            services.pod_goes(&id.namespace);
+        }
     }
 
     /// Whether this link made the pod. Objects without our labels are never touched.

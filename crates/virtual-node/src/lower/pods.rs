@@ -7,6 +7,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 use tensile_core::{
+    identity::Tokens,
     names,
     pod::{self, LowerPatch, Names, Refusal, StatusView},
 };
@@ -25,6 +26,15 @@ impl PodProvider for LowerCluster {
         let lower = pod::lower_pod(&upper.json, &self.link, upper.revision);
         let mut lower = lower.map_err(|refusal| refused(&refusal))?;
         lower.rename(&self.objects.ensure(&upper.id, &lower.references).await?);
+        // Before the pod is there: a pod whose tokens are refused waits upstairs and says why.
+        let tokens = match lower.tokens.take() {
+            Some(tokens) => Some(self.identity.issue(&upper.id, tokens).await?),
+            None => None,
+        };
+        if let Some(volumes) = &self.volumes {
+            let claims = volumes.ensure(upper, &lower.pod).await?;
+            pod::rename_claims(&mut lower.pod, &claims);
+        }
         let body = serde_json::to_vec(&lower.pod).map_err(|error| PodError::Unavailable(error.to_string()))?;
         let mut result = self.post(&upper.id, body.clone()).await;
         if let Err(error) = &result
@@ -38,6 +48,9 @@ impl PodProvider for LowerCluster {
             Ok(object) => {
                 let mut pod = self.take(&object)?;
                 pod.warning = dropped(&lower.dropped);
+                if let (Some(tokens), Some(uid)) = (tokens, object.uid()) {
+                    pod.warning = tokens.deliver(&uid).await.or(pod.warning);
+                }
                 Ok(pod)
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => self.already_there(&upper.id).await,
@@ -87,7 +100,7 @@ impl PodProvider for LowerCluster {
             Ok(_) => Ok(()),
             // Not there, or another pod of the name is.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-                self.ours().remove(&id.uid);
+                self.forget(id);
                 Err(PodError::Gone)
             }
             Err(error) => Err(answer::pod_error(&error)),
@@ -97,7 +110,9 @@ impl PodProvider for LowerCluster {
     async fn get_pod(&self, id: &PodId) -> Result<Option<ProviderPod>, PodError> {
         let found = self.find(id).await?;
         if found.is_none() {
+            self.forget(id);
             self.objects.pod_gone(&id.uid);
+            self.identity.pod_gone(&id.uid);
         }
         found.map(|object| self.take(&object)).transpose()
     }
@@ -110,7 +125,19 @@ impl PodProvider for LowerCluster {
 
     async fn notify_pods(&self, feed: PodFeed, token: CancellationToken) {
         let objects = self.objects.run(feed.clone(), token.clone());
-        tokio::join!(token.run_until_cancelled(self.watch_pods(feed)), objects);
+        let identity = self.identity.run(feed.clone(), token.clone());
+        let volumes = async {
+            if let Some(volumes) = &self.volumes {
+                Box::pin(volumes.run(feed.clone(), token.clone())).await;
+            }
+        };
+        let services = async {
+            if let Some(services) = &self.services {
+                Box::pin(services.run(self.listed.subscribe(), token.clone())).await;
+            }
+        };
+        let pods = token.run_until_cancelled(self.watch_pods(feed.clone()));
+        tokio::join!(pods, objects, identity, volumes, services);
     }
 }
 
@@ -181,8 +208,15 @@ impl LowerCluster {
         let shown =
             StatusView { host_ip: &self.host_ip, show_pod_ips: self.show_pod_ips, foreign_containers: &foreign };
         self.objects.pod_seen(&id, || Names::noted(lower["metadata"]["annotations"][names::REFERENCES].as_str()));
+        if matches!(lower["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+            // Nobody reads its tokens any more.
+            self.identity.pod_gone(&id.uid);
+        } else {
+            let tokens = || Tokens::noted(lower["metadata"]["annotations"][names::TOKENS].as_str());
+            self.identity.pod_seen(&id, &view.uid, tokens);
+        }
         let ours = Ours { uid: view.uid.clone(), reported: view.reported, placed: Placed::of(&lower) };
-        self.ours().insert(id.uid.clone(), ours);
+        self.remember(&id, ours);
         Ok(ProviderPod {
             id,
             version: view.version,

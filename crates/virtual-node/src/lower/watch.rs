@@ -27,6 +27,8 @@ impl LowerCluster {
                 Seen::Complete => {
                     feed.complete();
                     self.objects.pods_listed();
+                    self.identity.pods_listed();
+                    self.listed.send_replace(true);
                     self.usage.pods_complete();
                 }
                 Seen::Changed(object) => self.pod_seen(&object, &feed, false),
@@ -65,8 +67,9 @@ impl LowerCluster {
         if let Some(id) = self.id_of(object) {
             // How it ended may be told by this last version alone.
             self.pod_seen(object, feed, false);
-            self.ours().remove(&id.uid);
+            self.forget(&id);
             self.objects.pod_gone(&id.uid);
+            self.identity.pod_gone(&id.uid);
             feed.gone(&id, view.version);
         }
     }

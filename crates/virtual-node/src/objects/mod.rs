@@ -33,7 +33,10 @@ use virtual_kubelet::{
     queue::Queue,
 };
 
+pub(crate) use object::number;
+pub(crate) use requests::{Meta, Requests};
 use table::Table;
+pub(crate) use watch::{copies, interrupted, marked, metadata, trouble};
 
 /// Objects that are settled at the same time. Each may hold a megabyte twice.
 const WORKERS: usize = 8;
@@ -74,9 +77,9 @@ impl fmt::Display for Key {
 
 /// The objects of one kind in one namespace: what one pair of watches follows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Scope {
-    kind: Kind,
-    namespace: Arc<str>,
+pub(crate) struct Scope {
+    pub(crate) kind: Kind,
+    pub(crate) namespace: Arc<str>,
 }
 
 impl Scope {
@@ -87,7 +90,7 @@ impl Scope {
 
 /// Why an object cannot be settled now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Trouble {
+pub(crate) enum Trouble {
     /// Somebody says no.
     #[error("{0}")]
     Refused(Refused),
@@ -186,6 +189,11 @@ impl Objects {
         for (kind, name, _) in names.iter() {
             self.queue.add(Key { kind, namespace: id.namespace.clone(), name: name.into() });
         }
+    }
+
+    /// Names below and upstairs of what the pod refers to, where they differ.
+    pub(crate) fn renamed(&self, uid: &str) -> Vec<(String, String)> {
+        self.table.renamed(uid)
     }
 
     /// The lower pod is gone.

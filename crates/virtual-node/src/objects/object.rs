@@ -82,6 +82,6 @@ impl Object {
 }
 
 /// Revisions are numbers that grow; the API server promises so since 1.35 and has always kept to it.
-pub(super) fn number(revision: &str) -> u64 {
+pub(crate) fn number(revision: &str) -> u64 {
     revision.parse().unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tensile_core::sync::Kind;
 
-use super::{Objects, Scope, watch::ours};
+use super::{Objects, Scope, copies};
 
 /// How long to wait before a lower cluster that is away is asked again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ impl Objects {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
         let api: Api<PartialObjectMeta<K>> = Api::all(self.lower.clone());
-        let mut params = ListParams::default().labels(&ours(&self.link)).limit(PAGE);
+        let mut params = ListParams::default().labels(&copies(&self.link)).limit(PAGE);
         let mut found = BTreeSet::new();
         loop {
             match api.list(&params).await {

@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client,
-    api::{DeleteParams, GetParams, PostParams, Preconditions},
+    api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions},
     core::{PartialObjectMeta, Request},
 };
 use serde::Deserialize;
@@ -22,13 +22,17 @@ use super::Key;
 
 /// What is read of the metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Meta {
-    pub(super) name: String,
-    pub(super) version: Version,
+pub(crate) struct Meta {
+    pub(crate) name: String,
+    pub(crate) version: Version,
     /// Labels of whose it is: upper cluster and virtual node.
     owner: Option<(String, String)>,
     /// Annotations of what it is a copy of: `namespace/name`, and the version.
     of: Option<(String, Version)>,
+    /// UID of the object that it goes with.
+    pub(crate) goes_with: Option<String>,
+    /// Annotation of the tokens that it holds.
+    pub(crate) tokens: Option<String>,
 }
 
 impl Meta {
@@ -41,12 +45,22 @@ impl Meta {
         serde_json::from_str(text).map(|Object { metadata }| Self::from(metadata))
     }
 
+    /// Whether `link` made it.
+    pub(crate) fn is_of(&self, link: &LinkView) -> bool {
+        self.owner.as_ref().is_some_and(|(upper_cluster, virtual_node)| {
+            *upper_cluster == names::label_value(&link.upper_cluster)
+                && *virtual_node == names::label_value(&link.virtual_node)
+        })
+    }
+
+    /// UID of the upper object that it was made for.
+    pub(crate) fn upper_uid(&self) -> Option<&str> {
+        self.of.as_ref().map(|(_, version)| version.uid.as_str())
+    }
+
     /// The name of what it is a copy of, and the copy, if `link` made it.
     pub(super) fn copy(&self, link: &LinkView) -> Option<(String, Copy)> {
-        let (upper_cluster, virtual_node) = self.owner.as_ref()?;
-        let ours = *upper_cluster == names::label_value(&link.upper_cluster)
-            && *virtual_node == names::label_value(&link.virtual_node);
-        let (of, version) = self.of.clone().filter(|_| ours)?;
+        let (of, version) = self.of.clone().filter(|_| self.is_of(link))?;
         let (_, name) = of.split_once('/')?;
         Some((name.to_owned(), Copy { name: self.name.clone(), version: self.version.clone(), of: version }))
     }
@@ -63,6 +77,8 @@ impl From<ObjectMeta> for Meta {
         Self {
             name: meta.name.unwrap_or_default(),
             version: Version { uid: meta.uid.unwrap_or_default(), revision: meta.resource_version.unwrap_or_default() },
+            goes_with: meta.owner_references.and_then(|owners| Some(owners.into_iter().next()?.uid)),
+            tokens: annotations.remove(names::TOKENS),
             owner: labels.remove(names::UPPER_CLUSTER).zip(labels.remove(names::VIRTUAL_NODE)),
             of: annotations.remove(names::UPPER_NAME).map(|name| (name, of)),
         }
@@ -70,7 +86,7 @@ impl From<ObjectMeta> for Meta {
 }
 
 /// Requests to one API server.
-pub(super) struct Requests<'a> {
+pub(crate) struct Requests<'a> {
     client: &'a Client,
     kind: Kind,
     namespace: &'a str,
@@ -79,7 +95,12 @@ pub(super) struct Requests<'a> {
 impl<'a> Requests<'a> {
     /// For objects of the kind and in the namespace of `key`.
     pub(super) fn of(client: &'a Client, key: &'a Key) -> Self {
-        Self { client, kind: key.kind, namespace: &key.namespace }
+        Self::within(client, key.kind, &key.namespace)
+    }
+
+    /// For objects of `kind` in `namespace`.
+    pub(crate) fn within(client: &'a Client, kind: Kind, namespace: &'a str) -> Self {
+        Self { client, kind, namespace }
     }
 
     fn path(&self) -> Request {
@@ -97,7 +118,7 @@ impl<'a> Requests<'a> {
     }
 
     /// The metadata of an object; `None` when there is none of this name.
-    pub(super) async fn meta(&self, name: &str) -> kube::Result<Option<Meta>> {
+    pub(crate) async fn meta(&self, name: &str) -> kube::Result<Option<Meta>> {
         let metadata = match self.kind {
             Kind::ConfigMap => {
                 let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.client.clone(), self.namespace);
@@ -112,7 +133,7 @@ impl<'a> Requests<'a> {
     }
 
     /// Creates an object.
-    pub(super) async fn create(&self, body: String) -> kube::Result<Meta> {
+    pub(crate) async fn create(&self, body: String) -> kube::Result<Meta> {
         let request = self.path().create(&PostParams::default(), body.into_bytes());
         self.answered(request.map_err(kube::Error::BuildRequest)?).await
     }
@@ -123,8 +144,14 @@ impl<'a> Requests<'a> {
         self.answered(request.map_err(kube::Error::BuildRequest)?).await
     }
 
+    /// Changes an object by a merge patch.
+    pub(crate) async fn merge(&self, name: &str, patch: &serde_json::Value) -> kube::Result<Meta> {
+        let request = self.path().patch(name, &PatchParams::default(), &Patch::Merge(patch));
+        self.answered(request.map_err(kube::Error::BuildRequest)?).await
+    }
+
     /// Deletes exactly the object with this UID.
-    pub(super) async fn delete(&self, name: &str, uid: &str) -> kube::Result<()> {
+    pub(crate) async fn delete(&self, name: &str, uid: &str) -> kube::Result<()> {
         let params = DeleteParams {
             preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
             ..DeleteParams::default()

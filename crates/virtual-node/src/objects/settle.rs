@@ -77,7 +77,7 @@ impl Objects {
 
     /// Asks for the object upstairs.
     async fn look(&self, key: &Key, heard: u64) -> Result<Option<Fetched>, Trouble> {
-        let text = Requests::of(&self.upper, key).text(&key.name).await.map_err(|error| upper_trouble(&error))?;
+        let text = Requests::of(&self.upper, key).text(&key.name).await.map_err(|error| answer::upper_error(&error))?;
         let meta = text.as_deref().map(Meta::parse).transpose().map_err(|_| unreadable(key, "upper"))?;
         let fetched = text.zip(meta).map(|(text, meta)| Fetched { text, version: meta.version });
         let answer = fetched.as_ref().map_or(Upper::Absent, |fetched| Upper::Present(fetched.version.clone()));
@@ -199,18 +199,6 @@ impl Objects {
 
 fn lower_trouble(error: &kube::Error) -> Trouble {
     answer::pod_error(error).into()
-}
-
-/// What the upper API server does not allow is for the operator of the virtual node to mend, and said on the pod.
-fn upper_trouble(error: &kube::Error) -> Trouble {
-    match error {
-        kube::Error::Api(status) if status.code == 403 => Trouble::Refused(Refused {
-            reason: "UpperForbidden",
-            message: format!("the virtual node may not read what the pod refers to: {}", status.message),
-        }),
-        kube::Error::Api(status) => Trouble::Unavailable(format!("upper API server: {}", status.message)),
-        other => Trouble::Unavailable(format!("upper API server: {other}")),
-    }
 }
 
 /// The error of the parser is not passed on: it may quote what it read.

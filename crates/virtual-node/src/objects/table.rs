@@ -102,6 +102,17 @@ impl Table {
         self.lock().users.get(uid).is_some_and(|user| user.below)
     }
 
+    /// Names below and upstairs of the objects of a pod, where they differ.
+    pub(super) fn renamed(&self, uid: &str) -> Vec<(String, String)> {
+        let inner = self.lock();
+        let keys = inner.users.get(uid).into_iter().flat_map(|user| &user.keys);
+        let names = keys.filter_map(|key| {
+            let object = inner.scopes.get(&key.scope())?.by_name.get(&key.name)?;
+            Some((object.name.clone().filter(|below| **below != *key.name)?, key.name.to_string()))
+        });
+        names.collect()
+    }
+
     /// The pod is gone: its keys, to be looked at.
     pub(super) fn release(&self, uid: &str) -> Vec<Key> {
         self.lock().release(uid)

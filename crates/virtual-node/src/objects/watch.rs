@@ -19,8 +19,13 @@ use tokio_util::sync::CancellationToken;
 use super::{Objects, Scope, Trouble, requests::Meta};
 use crate::lower::answer;
 
+/// Selects the copies that `link` made.
+pub(crate) fn copies(link: &LinkView) -> String {
+    format!("{},!{}", marked(link), names::TOKENS)
+}
+
 /// Selects what `link` made.
-pub(super) fn ours(link: &LinkView) -> String {
+pub(crate) fn marked(link: &LinkView) -> String {
     format!(
         "{}={},{}={}",
         names::UPPER_CLUSTER,
@@ -87,7 +92,7 @@ impl Objects {
     /// Follows our copies below. Does not end.
     async fn below<K: Watchable>(&self, scope: &Scope) {
         let mut listed: HashSet<String> = HashSet::new();
-        let config = watcher::Config::default().labels(&ours(&self.link));
+        let config = watcher::Config::default().labels(&copies(&self.link));
         let mut events = std::pin::pin!(metadata::<K>(&self.lower, scope, config).default_backoff());
         while let Some(event) = events.next().await {
             match event {
@@ -141,7 +146,7 @@ impl Objects {
 }
 
 /// Kinds with a namespace.
-trait Watchable:
+pub(crate) trait Watchable:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static
 {
 }
@@ -149,7 +154,8 @@ trait Watchable:
 impl Watchable for ConfigMap {}
 impl Watchable for Secret {}
 
-fn metadata<K: Watchable>(
+/// The metadata of what `config` selects in `scope`, as it is and as it changes.
+pub(crate) fn metadata<K: Watchable>(
     client: &Client,
     scope: &Scope,
     config: watcher::Config,
@@ -158,12 +164,14 @@ fn metadata<K: Watchable>(
     watcher(api, config)
 }
 
-fn interrupted(which: &str, scope: &Scope, error: &watcher::Error) {
+/// Says that a watch was cut; it begins anew by itself.
+pub(crate) fn interrupted(which: &str, scope: &Scope, error: &watcher::Error) {
     let Scope { kind, namespace } = scope;
     tracing::warn!(cluster = which, %namespace, kind = kind.plural(), %error, "watch interrupted");
 }
 
-fn trouble(error: watcher::Error) -> Trouble {
+/// What cut a watch of the lower cluster, for the pods that wait for what it would show.
+pub(crate) fn trouble(error: watcher::Error) -> Trouble {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)

@@ -17,8 +17,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, DefaultBackoff};
-use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::runtime::watcher::{Config, DefaultBackoff, Event};
 use kube::{Api, Client, Resource};
 use rustls::pki_types::CertificateDer;
 use serde::de::DeserializeOwned;
@@ -26,6 +25,7 @@ use serde_json::json;
 use tensile_runtime::admin::Condition;
 use tensile_runtime::clients::ProbeError;
 use tensile_runtime::tls::{PairError, ServedCertificate};
+use tensile_runtime::watch::follow;
 use tokio_util::sync::CancellationToken;
 
 use super::held::{Held, Useless};
@@ -259,14 +259,11 @@ where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
     PartialObjectMeta<K>: DeserializeOwned,
 {
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    watch(api, config).default_backoff().filter_map(|event| {
-        if let Err(error) = &event {
-            tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted");
-        }
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    follow(api, config).filter_map(|event| {
         std::future::ready(match event {
-            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) | Err(_) => None,
-            Ok(_) => Some(()),
+            Event::Init | Event::InitApply(_) => None,
+            Event::InitDone | Event::Apply(_) | Event::Delete(_) => Some(()),
         })
     })
 }

@@ -11,11 +11,10 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
-use tensile_runtime::tls::CertificateFiles;
+use tensile_runtime::tls::{CertificateFiles, Clients, TlsListener, server_config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
-use webhook::tls::{TlsListener, server_config};
 
 /// Less than a silent client is waited for, so that waiting for one of them is seen.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,7 +53,8 @@ impl Files {
         let certificate = CertificateFiles::load(&self.path("cert.pem"), &self.path("key.pem")).unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let listener = TlsListener::new(listener, server_config(&certificate.served(), client_ca).unwrap()).unwrap();
+        let clients = client_ca.map_or(Clients::Any, Clients::Of);
+        let listener = TlsListener::new(listener, server_config(&certificate.served(), clients).unwrap()).unwrap();
         tokio::spawn(async move {
             axum::serve(listener, Router::new().route("/", get(async || "hello"))).await.unwrap();
         });
@@ -116,7 +116,7 @@ async fn a_client_ca_that_is_none_is_named() {
     let files = Files::new();
     let certificate = CertificateFiles::load(&files.path("cert.pem"), &files.path("key.pem")).unwrap();
     for name in ["key.pem", "nowhere.pem"] {
-        let error = server_config(&certificate.served(), Some(&files.path(name))).unwrap_err().to_string();
+        let error = server_config(&certificate.served(), Clients::Of(&files.path(name))).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains("holds no PEM certificate"), "{error}");
     }
 }

@@ -2,22 +2,6 @@
 
 use super::*;
 
-fn with(mut pod: Value, change: &Value) -> Value {
-    merge(&mut pod, change);
-    pod
-}
-
-fn merge(into: &mut Value, change: &Value) {
-    match (into, change) {
-        (Value::Object(into), Value::Object(change)) => {
-            for (key, value) in change {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, change) => *into = change.clone(),
-    }
-}
-
 fn of_job(pod: Value) -> Value {
     let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "work", "uid": "o", "controller": true});
     with(pod, &json!({"metadata": {"ownerReferences": [owner]}}))
@@ -235,9 +219,14 @@ fn an_unbound_pod_is_made_again_when_its_exclusion_has_run_out() {
     alone.nodes.remove("b");
     let not_a = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}]}}});
-    alone.pods = Seen::of(&[], &[with(unbound(-200), &json!({"spec": {"affinity": not_a}}))]).pods;
+    alone.pods = Seen::of(&[], &[with(unbound(-200), &json!({"spec": {"affinity": not_a.clone()}}))]).pods;
     let released = alone.plan(0);
     assert_eq!(released.exclude[0].record.nodes[0].until, at(0));
+    // One that has an index bears what all pods of its owner bear, and that is what has to end.
+    let indexed = json!({"metadata": {"labels": {"apps.kubernetes.io/pod-index": "1"}}, "spec": {"affinity": not_a}});
+    alone.pods = Seen::of(&[], &[with(unbound(-200), &indexed)]).pods;
+    let released = alone.plan(0);
+    assert_eq!((&*released.exclude[0].key, released.exclude[0].record.nodes[0].until), ("owner.o", at(0)));
 }
 
 #[test]
@@ -264,7 +253,7 @@ fn the_fields_own_plugins_mean_what_they_mean_there() {
     ] {
         let policy = Policy { strategies: strategies(plugin), ..policy() };
         let seen = Seen::of(&["a", "b"], &[with(stuck("p", "o", "a", -90), change)]);
-        let plan = plan(&seen.world(), &policy, &mut no_limits(), at(0));
+        let plan = seen.plan_by(&policy, 0);
         assert_eq!(plan.exclude.len(), usize::from(found), "{:?}", policy.strategies);
     }
 }
@@ -291,6 +280,6 @@ fn a_node_selector_limits_off_which_nodes_pods_are_moved() {
     let seen = Seen::of(&["a", "b"], &[stuck("p", "o", "a", -60)]);
     for (value, count) in [("a", 1), ("b", 0)] {
         let policy = Policy { nodes: vec![("clusterID".to_owned(), value.to_owned())], ..policy() };
-        assert_eq!(plan(&seen.world(), &policy, &mut no_limits(), at(0)).exclude.len(), count);
+        assert_eq!(seen.plan_by(&policy, 0).exclude.len(), count);
     }
 }

@@ -233,7 +233,7 @@ fn what_a_container_learns_about_its_pod_is_true_upstairs() {
     let lower = down(&upper_with("/spec/volumes", json!([volume]))).pod;
     let items = &lower["spec"]["volumes"][0]["downwardAPI"]["items"];
     assert_eq!(items[0]["fieldRef"]["fieldPath"], annotation);
-    assert_eq!(items[1]["fieldRef"]["fieldPath"], "metadata.labels");
+    assert_eq!(items[1]["fieldRef"]["fieldPath"], "metadata.annotations['tensile.io/upper-labels']");
 }
 
 #[test]

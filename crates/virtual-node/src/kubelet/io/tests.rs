@@ -3,13 +3,17 @@
 use std::{
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use tensile_core::pod::LinkView;
 use virtual_kubelet::server::{UpgradeTarget, options::Streams};
 
 use super::*;
-use crate::objects::{Objects, OnConflict};
+use crate::{
+    identity::Identity,
+    objects::{Objects, OnConflict},
+};
 
 type Asked = Arc<Mutex<Vec<String>>>;
 
@@ -32,7 +36,8 @@ fn lower(pod: serde_json::Value, code: u16, body: &'static str) -> (LowerCluster
 
 fn cluster(client: kube::Client, link: LinkView) -> LowerCluster {
     let objects = Objects::new(client.clone(), client.clone(), link.clone(), OnConflict::default());
-    LowerCluster::new(client, link, String::new(), true, objects)
+    let identity = Identity::new(client.clone(), client.clone(), link.clone(), &prometheus::Registry::new()).unwrap();
+    LowerCluster::new(client, link, String::new(), true, objects, identity)
 }
 
 /// The lower pod that node `v` of cluster `up` made for the upper pod with this UID.
@@ -106,6 +111,22 @@ async fn a_refusal_is_passed_on_in_the_servers_own_words() {
     }
 }
 
+#[tokio::test]
+async fn a_command_that_is_run_is_refused_in_the_servers_words_too() {
+    let status =
+        r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"pods \"web\" is forbidden","code":403}"#;
+    let command = ["ls".to_owned(), "a b".to_owned()];
+    let (below, asked) = lower(made_for("uid"), 403, status);
+    let error = below.run(&web(), "main", &command).await.unwrap_err();
+    assert_eq!((error.status().as_u16(), error.to_string().as_str()), (403, "pods \"web\" is forbidden"));
+    let path = "/api/v1/namespaces/ns/pods/web/exec?";
+    let asked = asked.lock().unwrap().pop().unwrap();
+    assert!(asked.starts_with(&format!("GET {path}")) && asked.ends_with("command=ls&command=a+b"), "{asked}");
+    let (below, asked) = lower(made_for("an earlier one"), 200, "");
+    assert_eq!(below.run(&web(), "main", &command).await.unwrap_err().status(), 400);
+    assert_eq!(asked.lock().unwrap().len(), 1, "only the pod itself was asked for");
+}
+
 /// An API server on a socket: it shows pod `ns/web`, switches to any protocol that is asked for, and then says everything
 /// back. Returns its address; what was asked of it comes through the channel.
 async fn on_a_socket() -> (std::net::SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
@@ -172,6 +193,10 @@ async fn an_upgrade_is_made_below_and_carries_bytes_both_ways() {
     let request = UpgradeRequest { pod: web(), target, method: http::Method::POST, headers };
     let upgraded = lower.relay(request).await.unwrap();
     assert_eq!(upgraded.headers["x-stream-protocol-version"], "v4.channel.k8s.io");
+    // Silence for longer than any clock here has patience with requests and connections that nobody uses.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(5 * 3600)).await;
+    tokio::time::resume();
 
     assert!(heads.recv().await.unwrap().starts_with("GET /api/v1/namespaces/ns/pods/web HTTP/1.1\r\n"));
     let head = heads.recv().await.unwrap();

@@ -109,3 +109,38 @@ async fn metrics_have_the_kubelets_types_and_what_a_provider_lacks_is_not_implem
         assert_eq!(read(answer).await, (status, body.to_owned()), "{path}");
     }
 }
+
+#[tokio::test]
+async fn every_path_tells_other_methods_what_is_allowed() {
+    let scene = Scene::start().await;
+    let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    for (path, allowed) in [
+        ("/pods", "GET"),
+        ("/runningpods/", "GET"),
+        ("/containerLogs/ns/web/main", "GET"),
+        ("/stats/summary", "GET"),
+        ("/metrics", "GET"),
+        ("/metrics/resource", "GET"),
+        ("/metrics/cadvisor", "GET"),
+        ("/metrics/probes", "GET"),
+        ("/healthz", "GET"),
+        ("/healthz/ping", "GET"),
+        ("/configz", "GET"),
+        ("/exec/ns/web/main", "GET, POST"),
+        ("/attach/ns/web/main", "GET, POST"),
+        ("/portForward/ns/web", "GET, POST"),
+        ("/run/ns/web/main", "POST"),
+        ("/checkpoint/ns/web/main", "POST"),
+    ] {
+        for method in methods {
+            let answer = scene.send(Some("full"), method, path).await;
+            let (status, allow) = (answer.status(), answer.headers().get("allow").cloned());
+            if allowed.split(", ").any(|name| name == method) {
+                assert!(status != 405 && allow.is_none(), "{method} {path}: {status} {allow:?}");
+            } else {
+                let allow = allow.unwrap_or_else(|| panic!("{method} {path}: {status} without Allow"));
+                assert_eq!((status.as_u16(), allow.to_str().unwrap()), (405, allowed), "{method} {path}");
+            }
+        }
+    }
+}

@@ -1,5 +1,10 @@
 //! Logs and upgrades: what goes through, when it ends, and what is refused.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
@@ -28,6 +33,19 @@ async fn each_chunk_of_a_log_is_seen_before_the_next_is_written() {
     assert!(answer.frame().await.is_none(), "its end is seen as an end");
     assert!(scene.backend.asked.lock().unwrap()[0].contains("follow: true"), "options are passed on");
     assert!(scene.backend.asked.lock().unwrap()[0].contains("tail_lines: Some(0)"));
+}
+
+#[tokio::test]
+async fn a_followed_log_may_be_silent_for_hours() {
+    let scene = Scene::start().await;
+    let (writer, log) = mpsc::channel(1);
+    *scene.backend.log.lock().unwrap() = Some(log);
+    let mut answer = scene.send(Some("full"), "GET", &format!("{LOGS}?follow=true")).await;
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(5 * 3600)).await;
+    tokio::time::resume();
+    writer.send(Bytes::from_static(b"at last\n")).await.unwrap();
+    assert_eq!(answer.frame().await.unwrap().unwrap().into_data().unwrap(), "at last\n");
 }
 
 #[tokio::test]
@@ -86,6 +104,10 @@ async fn an_upgrade_carries_bytes_both_ways_until_both_have_ended() {
     assert!(!scene.backend.headers.lock().unwrap().contains_key("authorization"), "who asks stays here");
 
     let mut near = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
+    // A conversation may pause for longer than a connection may wait for a request.
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(5 * 3600)).await;
+    tokio::time::resume();
     near.write_all(b"down").await.unwrap();
     near.flush().await.unwrap();
     let mut four = [0; 4];
@@ -109,6 +131,42 @@ async fn a_stream_ends_below_when_its_client_is_gone() {
     assert!(scene.backend.asked.lock().unwrap()[0].ends_with("PortForward { ports: [80] }"));
     drop(hyper::upgrade::on(answer).await.unwrap());
     assert_eq!(far.read(&mut [0; 1]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_nobody_reads_is_not_fetched() {
+    let scene = Scene::start().await;
+    let chunk = Bytes::from(vec![7; 64 * 1024]);
+    let fetched = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+
+    let (writer, log) = mpsc::channel(1);
+    *scene.backend.log.lock().unwrap() = Some(log);
+    let _log = scene.send(Some("full"), "GET", &format!("{LOGS}?follow=1")).await;
+    let (counts, lines) = (fetched.clone(), chunk.clone());
+    tokio::spawn(async move {
+        while writer.send(lines.clone()).await.is_ok() {
+            counts[0].fetch_add(lines.len(), Ordering::Relaxed);
+        }
+    });
+    let mut far = far(&scene);
+    let answer = scene.upgrade("POST", "/exec/ns/web/main?output=1").await;
+    let _stream = hyper::upgrade::on(answer).await.unwrap();
+    let counts = fetched.clone();
+    tokio::spawn(async move {
+        while far.write_all(&chunk).await.is_ok() {
+            counts[1].fetch_add(chunk.len(), Ordering::Relaxed);
+        }
+    });
+
+    // What fits into the kernel's own buffers goes; then both writers wait, while others are served.
+    let now = || fetched.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let (mut seen, mut unchanged) = (now(), 0);
+    while unchanged < 50 {
+        assert_eq!(scene.full("GET", "/healthz").await.0, 200);
+        unchanged = if now() == seen && seen[0] > 0 { unchanged + 1 } else { 0 };
+        seen = now();
+        assert!(seen.iter().all(|bytes| *bytes < 64 * 1024 * 1024), "{seen:?} bytes for a client that reads none");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,7 @@
+//! The kubectl plugin.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kubectl_tensile::app::main(std::env::args_os())
+}

@@ -1,0 +1,7 @@
+//! The multi-scheduler service.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    multi_scheduler::app::main(std::env::args_os())
+}

@@ -1,0 +1,294 @@
+//! The judgement on each pod that may have to move.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::back_off::{earlier, later};
+use super::plan::{Cause, Eviction, Exclude, Found, Plan, World, look_again};
+use super::{Buckets, Held, Permit, Plugin, Pod, Policy, Why};
+use crate::exclusion::{Exclusion, Record};
+
+/// An exclusion that ends sooner does not count: the pod's successor could be made after it.
+const MARGIN: Duration = Duration::from_secs(5);
+/// A pod that is on a node so long after its owner was excluded from it shows that nobody enforces exclusions. Before,
+/// the webhook may not have heard of it; creation times are whole seconds of another clock.
+const SLACK: Duration = Duration::from_secs(5);
+
+pub(super) struct Planner<'a, 'w> {
+    pub(super) world: &'a World<'w>,
+    pub(super) policy: &'a Policy,
+    pub(super) buckets: &'a mut Buckets,
+    pub(super) now: Timestamp,
+    pub(super) outages: BTreeSet<&'a str>,
+    /// Owners with a move in flight, by UID.
+    pub(super) busy: BTreeSet<Box<str>>,
+    /// Moves that the multi-scheduler's room was counted on for already, by node.
+    pub(super) granted: BTreeMap<&'a str, u64>,
+    pub(super) plan: Plan,
+}
+
+impl<'a, 'w> Planner<'a, 'w> {
+    /// A pod on a node that a strategy found.
+    pub(super) fn bound(&mut self, found: &Found<'_>) {
+        let pod = found.pod;
+        match self.judge(found) {
+            Ok(()) => {}
+            Err(why) => {
+                if let Why::Parked(until) = &why {
+                    look_again(&mut self.plan, *until);
+                }
+                self.plan.held.push(Held { pod: pod.uid.clone(), why });
+            }
+        }
+    }
+
+    fn judge(&mut self, found: &Found<'_>) -> Result<(), Why> {
+        let (pod, node) = (found.pod, found.node);
+        let owner: Box<str> = self.may_move(pod)?.into();
+        if self.outages.contains(node) && !found.strategy.plugin.is_about_room() {
+            return Err(Why::Outage(node.into()));
+        }
+        if self.busy.contains(&*owner) || !self.job_allows(pod)? || !self.enforced(pod)? {
+            return Ok(());
+        }
+        let cause = || Cause::Found {
+            node: node.into(),
+            profile: found.strategy.profile.clone(),
+            plugin: found.strategy.plugin.name(),
+            reason: found.reason.clone(),
+        };
+        let live = self.exclusions(pod).find(|exclusion| exclusion.node == node && self.is_live(exclusion));
+        if let Some(live) = live {
+            if pod.created > later(self.policy.back_off.since(live), SLACK) {
+                let until = live.until;
+                look_again(&mut self.plan, until);
+                return Err(Why::NotEnforced(node.into()));
+            }
+            self.evict(pod, &owner, node, cause());
+            return Ok(());
+        }
+        let mut exclude = self.exclude(pod, node)?;
+        if !self.has_place(pod, node, &mut exclude.record)? {
+            return Ok(());
+        }
+        self.plan.exclude.push(exclude);
+        self.busy.insert(owner);
+        Ok(())
+    }
+
+    /// Who makes the pod again: its controller, or, if the policy says so, we; then it is its own owner.
+    fn may_move<'p>(&self, pod: &'p Pod) -> Result<&'p str, Why> {
+        let protections = &self.policy.protections;
+        if pod.owner.is_none() && (pod.mirror || !protections.recreate) {
+            return Err(Why::NoController);
+        }
+        let kind = pod.owner.as_ref().map(|owner| &*owner.kind);
+        let protected = [
+            (kind == Some("DaemonSet"), "pods of a DaemonSet"),
+            (pod.mirror || kind == Some("Node"), "mirror pods"),
+            // What has run may not run twice; only a controller knows whether it may.
+            (kind.is_none() && (pod.started || pod.finished()), "pods without a controller that have started"),
+            (pod.priority >= protections.priority, "pods of its priority"),
+            (pod.claims && protections.claims, "pods with a persistent volume claim"),
+            (pod.local_storage && pod.started && protections.local_storage, "pods with local data"),
+            (later(pod.created, protections.min_age) > self.now, "young pods"),
+        ];
+        match protected.iter().find(|(protected, _)| *protected) {
+            Some((_, what)) => Err(Why::Protected(what)),
+            None => Ok(own_or(pod)),
+        }
+    }
+
+    /// Whether somebody keeps the pod's successor off its node; `false` until that is known. Of a bare pod we do.
+    fn enforced(&self, pod: &Pod) -> Result<bool, Why> {
+        if pod.owner.is_none() {
+            return Ok(true);
+        }
+        let enforces = self.world.places.and_then(|places| places.enforces);
+        if enforces.is_some() && pod.scheduler.as_deref() == enforces {
+            return Ok(true);
+        }
+        match self.world.guard.permit(self.now) {
+            Permit::Yes => Ok(true),
+            Permit::NotYet => Ok(false),
+            Permit::No(missing) => Err(Why::NobodyEnforces(missing)),
+        }
+    }
+
+    /// Whether the Job, if it is one's, bears the loss; `false` until that is known.
+    fn job_allows(&mut self, pod: &Pod) -> Result<bool, Why> {
+        let Some(owner) = pod.owner.as_ref().filter(|owner| &*owner.kind == "Job") else { return Ok(true) };
+        match self.world.jobs.get(&owner.uid) {
+            None => {
+                self.plan.ask.push(pod.uid.clone());
+                Ok(false)
+            }
+            Some(job) if job.may_lose_a_pod(pod.index_failures) => Ok(true),
+            Some(_) => Err(Why::JobWouldFail),
+        }
+    }
+
+    fn evict(&mut self, pod: &Pod, owner: &str, node: &str, cause: Cause) {
+        match self.buckets.take(node, &pod.namespace, self.now) {
+            Ok(()) => {
+                self.busy.insert(owner.into());
+                let eviction = Eviction { pod: pod.uid.clone(), cause };
+                if pod.owner.is_some() {
+                    self.plan.evict.push(eviction);
+                } else {
+                    self.plan.recreate.push(eviction);
+                }
+            }
+            Err(when) => look_again(&mut self.plan, when),
+        }
+    }
+
+    /// The record that excludes the pod's next incarnation from `node`, and leaves it somewhere to go: if it is excluded
+    /// from all other nodes, the oldest exclusion ends.
+    fn exclude(&self, pod: &Pod, node: &str) -> Result<Exclude, Why> {
+        let (back_off, key) = (&self.policy.back_off, pod.subject().key());
+        let candidates: Vec<&str> = self.ready_nodes(pod).filter(|name| *name != node).collect();
+        if candidates.is_empty() {
+            return Err(Why::NowhereElse);
+        }
+        let empty = Record::default();
+        let record = self.world.records.get(&key).unwrap_or(&empty);
+        if back_off.attempts(record, self.now) >= self.policy.moves {
+            let ends = record.nodes.iter().filter(|exclusion| !back_off.forgotten(exclusion, self.now));
+            let ends = ends.map(|exclusion| later(exclusion.until, back_off.most)).min();
+            return Err(Why::Parked(ends.unwrap_or(self.now)));
+        }
+        let mut next = back_off.excluded(record, node, self.now);
+        let excluded: BTreeSet<&str> =
+            self.exclusions(pod).filter(|exclusion| exclusion.until > self.now).map(|e| e.node.as_str()).collect();
+        if candidates.iter().all(|candidate| excluded.contains(candidate)) {
+            let among = |exclusion: &&mut Exclusion| candidates.contains(&exclusion.node.as_str());
+            let live = next.nodes.iter_mut().filter(|exclusion| exclusion.until > self.now).filter(among);
+            let oldest = live.min_by_key(|exclusion| back_off.since(exclusion)).ok_or(Why::NowhereElse)?;
+            oldest.until = self.now;
+        }
+        Ok(Exclude { key, record: next, pod: pod.uid.clone() })
+    }
+
+    /// Whether the multi-scheduler, if there is one, knows room for the pod off `node`; `false` until it was asked. Room is
+    /// counted once in a plan. Where only nodes have it that the pod would be kept off, that ends early in `record`.
+    fn has_place(&mut self, pod: &Pod, node: &str, record: &mut Record) -> Result<bool, Why> {
+        let Some(places) = self.world.places else { return Ok(true) };
+        let fit = match places.fits.get(&pod.uid) {
+            None => {
+                self.plan.fit.push(pod.uid.clone());
+                return Ok(false);
+            }
+            Some(None) => return Ok(true),
+            Some(Some(fit)) => fit,
+        };
+        let excluded = |name: &str| record.nodes.iter().any(|one| one.node == name && one.until > self.now);
+        let left = |name: &str| fit.on(name).saturating_sub(self.granted.get(name).copied().unwrap_or_default());
+        let others = self.world.nodes.iter().filter(|(name, there)| {
+            let borne = self.borne(pod).any(|exclusion| *exclusion.node == ***name);
+            there.not_ready_since.is_none() && ***name != *node && pod.may_go_to(name, there, borne)
+        });
+        let roomy = others.map(|(name, _)| &**name).filter(|name| left(name) > 0);
+        let best = roomy.max_by_key(|name| (!excluded(name), left(name))).ok_or(Why::NowhereFits)?;
+        for exclusion in record.nodes.iter_mut().filter(|exclusion| exclusion.node == best) {
+            exclusion.until = exclusion.until.min(self.now);
+        }
+        *self.granted.entry(best).or_default() += 1;
+        Ok(true)
+    }
+
+    /// A pod that the upper scheduler finds no node for, if it is our doing.
+    pub(super) fn unbound(&mut self, pod: &Pod) {
+        let (Some(trouble), owner) = (&pod.unbound, own_or(pod)) else { return };
+        let patience = self.policy.strategies.iter().find_map(|strategy| match &strategy.plugin {
+            Plugin::UnschedulableBelow { after } if strategy.namespaces.has(&pod.namespace) => Some(*after),
+            _ => None,
+        });
+        let (Some(patience), false) = (patience, self.busy.contains(owner)) else { return };
+        let is_ready = |name: &str| self.world.nodes.get(name).is_some_and(|node| node.not_ready_since.is_none());
+        let borne: Vec<&Exclusion> = self.borne(pod).filter(|exclusion| is_ready(&exclusion.node)).collect();
+        let (Some(oldest), due) =
+            (borne.iter().min_by_key(|exclusion| exclusion.until).copied(), later(trouble.since, patience))
+        else {
+            return;
+        };
+        if due > self.now {
+            look_again(&mut self.plan, due);
+        } else if oldest.until <= self.now {
+            if self.may_move(pod).is_ok() && self.job_allows(pod) == Ok(true) {
+                self.evict(pod, owner, "", Cause::Outlived);
+            }
+        } else if let Some(node) = self.roomy_again(pod, &borne) {
+            self.lift(pod, &node, owner);
+        } else if !self.ready_nodes(pod).any(|name| borne.iter().all(|exclusion| exclusion.node != name)) {
+            let node = oldest.node.clone();
+            self.lift(pod, &node, owner);
+        } else {
+            let until = oldest.until;
+            look_again(&mut self.plan, until);
+        }
+    }
+
+    /// A node that an unbound pod is kept off, and that has room for it again, says the multi-scheduler.
+    fn roomy_again(&mut self, pod: &Pod, borne: &[&Exclusion]) -> Option<String> {
+        let places = self.world.places?;
+        match places.fits.get(&pod.uid) {
+            None => {
+                self.plan.fit.push(pod.uid.clone());
+                None
+            }
+            Some(fit) => {
+                let fit = fit.as_ref()?;
+                let roomy = borne.iter().find(|exclusion| exclusion.until > self.now && fit.on(&exclusion.node) > 0);
+                roomy.map(|exclusion| exclusion.node.clone())
+            }
+        }
+    }
+
+    /// Ends the exclusion from `node` early, in the record that holds it: the pod's own, or that of all pods of its owner.
+    fn lift(&mut self, pod: &Pod, node: &str, owner: &str) {
+        let (world, now) = (self.world, self.now);
+        let ends = |exclusion: &Exclusion| exclusion.node == node && exclusion.until > now;
+        let keys = pod.subjects().into_iter().map(|subject| subject.key());
+        let mut held = keys.filter_map(|key| world.records.get(&key).map(|record| (key, record)));
+        let Some((key, record)) = held.find(|(_, record)| record.nodes.iter().any(ends)) else { return };
+        let mut record = record.clone();
+        record.nodes.iter_mut().filter(|exclusion| ends(exclusion)).for_each(|exclusion| exclusion.until = now);
+        self.busy.insert(owner.into());
+        self.plan.exclude.push(Exclude { key, record, pod: pod.uid.clone() });
+    }
+
+    /// The exclusions that concern the pod, also those that have run out.
+    fn exclusions(&self, pod: &Pod) -> impl Iterator<Item = &'a Exclusion> + use<'a, 'w> {
+        let world = self.world;
+        let records: Vec<&'a Record> =
+            pod.subjects().iter().filter_map(|subject| world.records.get(&subject.key())).collect();
+        records.into_iter().flat_map(|record| &record.nodes)
+    }
+
+    fn is_live(&self, exclusion: &Exclusion) -> bool {
+        exclusion.until > later(self.now, MARGIN)
+    }
+
+    /// The virtual nodes that are ready and meet the constraints of the pod's author.
+    fn ready_nodes<'p>(&'p self, pod: &'p Pod) -> impl Iterator<Item = &'p str> {
+        let borne: BTreeSet<&str> = self.borne(pod).map(|exclusion| exclusion.node.as_str()).collect();
+        let ready = self.world.nodes.iter().filter(|(_, node)| node.not_ready_since.is_none());
+        let allowed = ready.filter(move |(name, node)| pod.may_go_to(name, node, borne.contains(&***name)));
+        allowed.map(|(name, _)| &**name)
+    }
+
+    /// The exclusions that held when the pod was made: it bears them.
+    fn borne(&self, pod: &Pod) -> impl Iterator<Item = &'a Exclusion> + use<'a, 'w> {
+        let (back_off, created) = (self.policy.back_off, pod.created);
+        self.exclusions(pod)
+            .filter(move |exclusion| (earlier(back_off.since(exclusion), MARGIN)..exclusion.until).contains(&created))
+    }
+}
+
+/// The UID of the pod's controller, or its own.
+fn own_or(pod: &Pod) -> &str {
+    pod.owner.as_ref().map_or(&pod.uid, |owner| &owner.uid)
+}

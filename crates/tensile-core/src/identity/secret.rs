@@ -1,0 +1,89 @@
+//! The Secret below that holds the tokens of one pod.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::{Life, Lives, Tokens, key};
+use crate::{names, pod::LinkView};
+
+/// A token that was issued.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Issued {
+    /// Its place among the pod's tokens.
+    pub place: usize,
+    /// The token itself.
+    pub token: String,
+    /// How long it lives.
+    pub life: Life,
+}
+
+impl fmt::Debug for Issued {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Issued").field("place", &self.place).field("life", &self.life).finish_non_exhaustive()
+    }
+}
+
+/// The pod whose tokens they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// Its namespace below.
+    pub namespace: &'a str,
+    /// Its name, upstairs and below.
+    pub name: &'a str,
+    /// Its namespace upstairs.
+    pub upper_namespace: &'a str,
+    /// UID of the upper pod.
+    pub upper_uid: &'a str,
+    /// UID of the lower pod.
+    pub lower_uid: &'a str,
+}
+
+/// The Secret with all tokens of a pod. It belongs to the lower pod: the lower cluster removes it with that, also when
+/// there is no virtual node any more.
+#[must_use]
+pub fn create(tokens: &Tokens, owner: &Owner<'_>, issued: &[Issued], link: &LinkView) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {
+            "name": tokens.secret,
+            "namespace": owner.namespace,
+            "labels": {
+                names::UPPER_CLUSTER: names::label_value(&link.upper_cluster),
+                names::VIRTUAL_NODE: names::label_value(&link.virtual_node),
+                names::TOKENS: names::TRUE,
+            },
+            "annotations": {
+                names::UPPER_NAME: format!("{}/{}", owner.upper_namespace, owner.name),
+                names::UPPER_UID: owner.upper_uid,
+                names::TOKENS: lives(None, issued).to_text(),
+            },
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.lower_uid}],
+        },
+        "stringData": data(issued),
+    })
+}
+
+/// The merge patch that puts these tokens into the Secret with this UID, which holds `held`; the others stay.
+#[must_use]
+pub fn renew(uid: &str, held: &Lives, issued: &[Issued]) -> Value {
+    json!({
+        "metadata": {"uid": uid, "annotations": {names::TOKENS: lives(Some(held), issued).to_text()}},
+        "stringData": data(issued),
+    })
+}
+
+fn lives(held: Option<&Lives>, issued: &[Issued]) -> Lives {
+    let mut lives = held.cloned().unwrap_or_default();
+    for one in issued {
+        lives.insert(key(one.place), one.life);
+    }
+    lives
+}
+
+fn data(issued: &[Issued]) -> Map<String, Value> {
+    issued.iter().map(|one| (key(one.place), json!(one.token))).collect()
+}

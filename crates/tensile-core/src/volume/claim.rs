@@ -1,0 +1,85 @@
+//! The claim below.
+
+use serde_json::{Map, Value, json};
+
+use super::Claim;
+use crate::{
+    names,
+    pod::{LinkView, fields::Fields, lower_namespace},
+};
+
+/// What of a claim goes down. A data source is refused before.
+const SPEC: Fields = Fields {
+    kept: &["accessModes", "resources", "selector", "volumeAttributesClassName", "volumeMode"],
+    decided: &["dataSource", "dataSourceRef", "storageClassName", "volumeName"],
+};
+
+/// The volume that a claim below is to get.
+pub(super) enum Source<'a> {
+    /// One of this class; none for the default one.
+    Class(Option<&'a str>),
+    /// This one.
+    Volume(&'a str),
+}
+
+/// The claim below for `upper`, under its own name; members that do not go down are added to `dropped`.
+pub(super) fn lower(
+    upper: &Value,
+    claim: &Claim,
+    source: &Source<'_>,
+    link: &LinkView,
+    dropped: &mut Vec<String>,
+) -> Value {
+    let empty = Map::new();
+    let mut spec = SPEC.sift(upper.get("spec").and_then(Value::as_object).unwrap_or(&empty), "spec", dropped);
+    match source {
+        Source::Class(class) => {
+            if let Some(class) = class {
+                spec.insert("storageClassName".to_owned(), json!(class));
+            }
+        }
+        // No class: nobody but us has a say in which volume it gets.
+        Source::Volume(volume) => {
+            spec.remove("selector");
+            spec.insert("storageClassName".to_owned(), json!(""));
+            spec.insert("volumeName".to_owned(), json!(volume));
+        }
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": claim.name,
+            "namespace": lower_namespace(&claim.namespace),
+            "labels": owner(link),
+            "annotations": {
+                names::GLOBAL: names::TRUE,
+                names::UPPER_NAME: format!("{}/{}", claim.namespace, claim.name),
+                names::UPPER_UID: claim.uid,
+            },
+        },
+        "spec": spec,
+    })
+}
+
+/// The labels by which `link` knows what it made.
+pub(super) fn owner(link: &LinkView) -> Value {
+    json!({
+        names::UPPER_CLUSTER: names::label_value(&link.upper_cluster),
+        names::VIRTUAL_NODE: names::label_value(&link.virtual_node),
+    })
+}
+
+/// What the claim below is called when its own name is taken there: by somebody else, or by an earlier claim of the name
+/// whose volume is kept.
+#[must_use]
+pub fn lower_name(claim: &Claim, link: &LinkView) -> String {
+    names::hashed(&claim.name, &format!("{}/{}/{}", link.upper_cluster, link.virtual_node, claim.uid))
+}
+
+/// `object` by another name.
+#[must_use]
+pub fn named(mut object: Value, name: &str) -> Value {
+    object["metadata"]["name"] = json!(name);
+    object
+}

@@ -1,0 +1,73 @@
+//! A descheduler that is killed by chance while workloads of each kind come, and the audit afterwards.
+
+use anyhow::ensure;
+use serde_json::Value;
+use tensile_testkit::fault_proxy::FaultProxy;
+use tensile_testkit::fuzz::Numbers;
+
+use super::audit::{all_is_well, clear, workloads};
+use super::lab::Lab;
+use super::workload::LONG;
+use crate::kubeconfig::User;
+use crate::pods::Pods;
+use crate::process::Process;
+use crate::wait::eventually;
+
+/// After so many kills there is more to do.
+const LOAD: usize = 10;
+/// Requests of one life, at most.
+const REQUESTS: usize = 40;
+/// Loads that are there at the same time: more have no room.
+const KEPT: usize = 4;
+
+/// A descheduler behind a proxy, killed before it has done anything.
+pub async fn behind_a_proxy(lab: &Lab, name: &str) -> anyhow::Result<(FaultProxy, Process)> {
+    let proxy = lab.upper.fault_proxy().await?;
+    let kubeconfig = lab.upper.kubeconfig_for(name, Some(&proxy.url()), &User::Anonymous)?;
+    let launch = lab.launch(name)?.arg("--leader-elect=false");
+    let mut process = launch.arg(format!("--kubeconfig={}", kubeconfig.display())).start()?;
+    process.kill();
+    Ok((proxy, process))
+}
+
+/// Kills it so many times, each after some requests; then every owner has exactly its replicas, and every pod without one
+/// exists once.
+pub async fn kill_at_random(lab: &Lab, above: &Pods, kills: usize, seed: u64) -> anyhow::Result<()> {
+    let (proxy, mut process) = behind_a_proxy(lab, "descheduler-kills").await?;
+    let mut numbers = Numbers::new(seed);
+    for kill in 0..kills {
+        if kill % LOAD == 0 {
+            let load = kill / LOAD;
+            if let Some(earlier) = load.checked_sub(KEPT) {
+                process.restart()?;
+                all_is_well(lab, above, &format!("-{earlier}")).await?;
+                clear(lab, above, &format!("-{earlier}")).await?;
+                ensure!(process.kill(), "it had ended by itself");
+            }
+            workloads(lab, above, &format!("-{load}")).await?;
+        }
+        // Lives of different lengths: from its first request to after some moves, or until nothing is left to do.
+        let before = proxy.requests(|_| true).len();
+        let enough = before + 1 + numbers.below(REQUESTS);
+        process.restart()?;
+        eventually(LONG, "it has lived long enough", async || {
+            process.ensure_running()?;
+            let begun = proxy.requests(|_| true).len();
+            let idle = begun > before && above.list().await?.iter().all(is_at_rest);
+            ensure!(begun >= enough || idle, "{begun} of {enough} requests");
+            Ok(())
+        })
+        .await?;
+        ensure!(process.kill(), "it had ended by itself");
+    }
+    process.restart()?;
+    let loads = kills.div_ceil(LOAD);
+    for load in loads.saturating_sub(KEPT)..loads {
+        all_is_well(lab, above, &format!("-{load}")).await?;
+    }
+    Ok(())
+}
+
+fn is_at_rest(pod: &Value) -> bool {
+    pod["metadata"]["deletionTimestamp"].is_null() && pod["spec"]["nodeName"] == "west"
+}

@@ -1,0 +1,3 @@
+//! The engine of the multi-scheduler, held against a real scheduler.
+
+mod oracle;
