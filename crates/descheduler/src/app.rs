@@ -17,6 +17,7 @@ use tensile_runtime::process::ProcessCollector;
 use tensile_runtime::service::{self, Service};
 use tensile_runtime::shutdown::{self, Tasks};
 use tensile_runtime::telemetry::LogArgs;
+use tensile_runtime::threads::Threads;
 use tokio::sync::watch;
 
 use crate::args::{Args, Settings};
@@ -36,6 +37,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
 impl Service for Settings {
     type Args = Args;
     type Error = anyhow::Error;
+    const THREADS: Threads = Threads::One;
 
     fn log(args: &Args) -> &LogArgs {
         &args.log

@@ -14,6 +14,7 @@ pub mod process;
 pub mod service;
 pub mod shutdown;
 pub mod telemetry;
+pub mod threads;
 pub mod tls;
 pub mod upper_id;
 pub mod watch;

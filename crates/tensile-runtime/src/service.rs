@@ -10,6 +10,7 @@ use clap::Parser;
 use crate::args::parse;
 use crate::shutdown::{self, EXIT_USAGE};
 use crate::telemetry::{self, LogArgs};
+use crate::threads::Threads;
 
 /// The settings of a service, which know how to run it.
 pub trait Service: Sized {
@@ -17,6 +18,9 @@ pub trait Service: Sized {
     type Args: Parser;
     /// Why it does not start, or ended; a sentence, with its causes in the alternate form.
     type Error: Display;
+
+    /// What it works on.
+    const THREADS: Threads;
 
     /// The flags of the log: it is set up before anything else can go wrong.
     fn log(args: &Self::Args) -> &LogArgs;
@@ -49,7 +53,7 @@ pub fn main<S: Service>(given: impl IntoIterator<Item = OsString>) -> ExitCode {
             for warning in service.warnings() {
                 tracing::warn!(warning, "about the settings");
             }
-            shutdown::run(service.run())
+            shutdown::run(S::THREADS, service.run())
         }
         Err(error) => {
             tracing::error!(error, "the settings do not add up");

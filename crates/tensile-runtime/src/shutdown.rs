@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use thiserror::Error;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+
+use crate::threads::Threads;
 
 /// Exit code for flags, files and settings that a human must mend (as clap's own for a wrong flag).
 pub const EXIT_USAGE: u8 = 2;
@@ -103,7 +106,18 @@ impl Tasks {
         name: impl Into<String>,
         task: impl Future<Output = Result<(), E>> + Send + 'static,
     ) {
-        let handle = self.set.spawn(async move { task.await.map_err(|error| format!("{error:#}")) });
+        self.spawn_on(&Handle::current(), name, task);
+    }
+
+    /// Spawns `task` as [`Tasks::spawn`] does, on the threads of another runtime.
+    pub fn spawn_on<E: Display>(
+        &mut self,
+        runtime: &Handle,
+        name: impl Into<String>,
+        task: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) {
+        let task = async move { task.await.map_err(|error| format!("{error:#}")) };
+        let handle = self.set.spawn_on(task, runtime);
         self.names.insert(handle.id(), name.into());
     }
 
@@ -178,11 +192,11 @@ fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// Runs `service` on a runtime of its own and turns its end into the process' exit code.
+/// Runs `service` on a runtime of its own, on `threads`, and turns its end into the process' exit code.
 ///
 /// Threads that are still blocked at the end are left behind, so that a second signal really ends the process.
-pub fn run<E: Display>(service: impl Future<Output = Result<(), E>>) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+pub fn run<E: Display>(threads: Threads, service: impl Future<Output = Result<(), E>>) -> ExitCode {
+    let runtime = match threads.runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
             error!(%error, "cannot start the runtime");

@@ -18,6 +18,7 @@ use tensile_runtime::{
     service::{self, Service},
     shutdown::{self, Tasks},
     telemetry::LogArgs,
+    threads::{Beside, Threads},
     upper_id,
 };
 use virtual_kubelet::{
@@ -53,6 +54,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
 impl Service for Settings {
     type Args = Args;
     type Error = anyhow::Error;
+    const THREADS: Threads = Threads::One;
 
     fn log(args: &Args) -> &LogArgs {
         &args.log
@@ -93,7 +95,9 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         let router = admin::router(registry.clone(), readiness.clone());
         tasks.spawn("admin server", admin::serve(listener, router, tasks.stop()));
     }
-    link(&settings, upper, lower, &registry, &readiness, &mut tasks).await?;
+    // Streams and metrics of containers may keep a thread busy, which the link's would feel.
+    let beside = Beside::start("kubelet-api").context("cannot start threads for the kubelet API")?;
+    link(&settings, upper, lower, &registry, &readiness, &mut tasks, &beside).await?;
     Ok(tasks.run(signals, settings.drain).await?)
 }
 
@@ -105,6 +109,7 @@ async fn link(
     registry: &Registry,
     readiness: &admin::Readiness,
     tasks: &mut Tasks,
+    beside: &Beside,
 ) -> anyhow::Result<()> {
     let name = settings.node.name.clone();
     let view = LinkView {
@@ -144,7 +149,8 @@ async fn link(
 
     // Before the node is registered: nobody is sent to a port where nobody answers.
     let (api, reached) = (&settings.kubelet, handle.clone());
-    let port = kubelet::start(api, &settings.node, upper.clone(), cluster.clone(), reached, registry, tasks).await?;
+    let place = kubelet::Place { registry, tasks, threads: beside.handle() };
+    let port = kubelet::start(api, &settings.node, upper.clone(), cluster.clone(), reached, place).await?;
     let node = tensile_core::node::NodeSettings { port: Some(port), ..settings.node.clone() };
     let node = Arc::new(VirtualNode::new(lower, cluster.clone(), node));
     let node = NodeController::new(upper.clone(), node, NodeControllerConfig::new(&name));

@@ -19,7 +19,7 @@ use tensile_core::{
     cleanup::{self, Verdict},
     pod::LinkView,
 };
-use tensile_runtime::{clients, service::Service as Program, telemetry::LogArgs, upper_id};
+use tensile_runtime::{clients, service::Service as Program, telemetry::LogArgs, threads::Threads, upper_id};
 
 use crate::{
     app::client,
@@ -63,6 +63,7 @@ pub struct Cleanup {
 impl Program for Cleanup {
     type Args = CleanupArgs;
     type Error = anyhow::Error;
+    const THREADS: Threads = Threads::One;
 
     fn log(args: &CleanupArgs) -> &LogArgs {
         &args.args.log

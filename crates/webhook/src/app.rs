@@ -18,6 +18,7 @@ use tensile_runtime::process::ProcessCollector;
 use tensile_runtime::service::{self, Service};
 use tensile_runtime::shutdown::{self, Tasks};
 use tensile_runtime::telemetry::LogArgs;
+use tensile_runtime::threads::Threads;
 use tensile_runtime::tls::{CertificateFiles, Clients, RELOAD_EVERY, ServedCertificate, TlsListener, server_config};
 use tokio::net::TcpListener;
 use tokio::sync::OnceCell;
@@ -38,6 +39,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
 impl Service for Settings {
     type Args = Args;
     type Error = anyhow::Error;
+    const THREADS: Threads = Threads::PerCore;
 
     fn log(args: &Args) -> &LogArgs {
         &args.log

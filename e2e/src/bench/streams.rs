@@ -46,7 +46,7 @@ const POD: &str = "box";
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let newest = binaries::SUPPORTED[0];
     ensure!(real_node::is_possible(), "containers need root");
-    cargo::build_service("virtual-node").await?;
+    cargo::build_services().await?;
     eprintln!("starting two clusters, one with a real node");
     let _instances = Instances::at_least(settings.followers + 1_000)?;
     let cluster = |name| Cluster::builder(name).version(newest);

@@ -12,4 +12,4 @@ mod serve;
 mod target;
 
 pub use certificate::CertificateError;
-pub use serve::{ServeError, start};
+pub use serve::{Place, ServeError, start};

@@ -6,6 +6,7 @@ use kube::Client;
 use prometheus::Registry;
 use tensile_core::node::NodeSettings;
 use tensile_runtime::{listen::ListenAddr, shutdown::Tasks};
+use tokio::runtime::Handle;
 use virtual_kubelet::{
     pod::PodsHandle,
     server::{KubeletServer, KubeletServerConfig, server_config},
@@ -46,6 +47,17 @@ pub enum ServeError {
     Tls(#[from] rustls::Error),
 }
 
+/// What of the process it is served with.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// The metrics of the process.
+    pub registry: &'a Registry,
+    /// The tasks of the process.
+    pub tasks: &'a mut Tasks,
+    /// The threads for what keeps a thread busy: streams, and metrics of containers.
+    pub threads: &'a Handle,
+}
+
 /// Serves the kubelet API of `node` for the pods of `lower`; returns the port.
 ///
 /// # Errors
@@ -56,9 +68,9 @@ pub async fn start(
     upper: Client,
     lower: Arc<LowerCluster>,
     pods: PodsHandle,
-    registry: &Registry,
-    tasks: &mut Tasks,
+    place: Place<'_>,
 ) -> Result<u16, ServeError> {
+    let Place { registry, tasks, threads } = place;
     let certificate = certificate::resolver(&api.certificate, node, &upper, registry, tasks).await?;
     let tls = Arc::new(server_config(certificate)?);
     let source = api.client_ca.clone().map_or_else(|| Source::Upper(upper.clone()), Source::File);
@@ -88,14 +100,14 @@ pub async fn start(
             Ok::<_, Infallible>(())
         }
     });
-    tasks.spawn("metrics of containers", {
+    tasks.spawn_on(threads, "metrics of containers", {
         let stop = stop.clone();
         async move {
             stats.run(stop).await;
             Ok::<_, Infallible>(())
         }
     });
-    tasks.spawn("kubelet API", async move {
+    tasks.spawn_on(threads, "kubelet API", async move {
         server.serve(listener, tls, stop).await;
         Ok::<_, Infallible>(())
     });
