@@ -134,6 +134,9 @@ fn needed(settings: &Settings) -> Vec<Permission<'_>> {
     if settings.policy.protections.recreate {
         needed.extend(permissions::bare(&settings.namespace));
     }
+    if settings.policy.surges() {
+        needed.extend(permissions::surge());
+    }
     if settings.places.is_some() {
         needed.extend(permissions::places());
     }

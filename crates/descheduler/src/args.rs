@@ -41,11 +41,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
     pub context: Option<String>,
 
-    /// Requests per second to the API server, 0 for no limit [default: 100]
+    /// Requests per second to the API server, 0 for no limit [default: 1000]
     #[arg(long, value_name = "QPS", value_parser = rate, help_heading = CLUSTER)]
     pub kube_api_qps: Option<f32>,
 
-    /// Requests at once to the API server [default: 200]
+    /// Requests at once to the API server [default: 2000]
     #[arg(long, value_name = "N", help_heading = CLUSTER)]
     pub kube_api_burst: Option<u32>,
 
@@ -261,7 +261,7 @@ impl Settings {
         let election = elects.then(|| election(&args, &identity)).transpose()?;
         let upper = ClientSource::new(COMPONENT, args.kubeconfig)
             .context(args.context)
-            .limit(args.kube_api_qps.unwrap_or(100.0), args.kube_api_burst.unwrap_or(200));
+            .limit(args.kube_api_qps.unwrap_or(1000.0), args.kube_api_burst.unwrap_or(2000));
         Ok(Self {
             upper,
             namespace,

@@ -1,19 +1,18 @@
 //! One plan after another, each performed: first exclusions are written and seen, then pods are evicted.
 
 mod bare;
+mod owners;
 mod places;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ApiResource;
-use kube::core::DynamicObject;
 use kube::{Api, Client};
-use tensile_core::deschedule::{Cause, Eviction, Exclude, Held, JobFacts, Owner, Plan, Pod, Policy};
+use tensile_core::deschedule::{Cause, Eviction, Exclude, Held, Plan, Pod, Policy};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -64,7 +63,7 @@ pub struct Cycle {
     /// Events.
     pub tell: Teller,
     /// What was told of pods last, by UID.
-    pub told: BTreeMap<Box<str>, String>,
+    pub told: BTreeMap<Arc<str>, String>,
 }
 
 impl Cycle {
@@ -99,6 +98,9 @@ impl Cycle {
             if !seen.is_complete() {
                 return None;
             }
+            for took in seen.arrived(now) {
+                self.metrics.moved.observe(took.as_secs_f64());
+            }
             seen.plan(&self.policy, now)
         };
         if plan.canary {
@@ -109,51 +111,17 @@ impl Cycle {
         let fits = self.fit(&plan).await;
         if self.dry_run {
             self.tell_plan(&plan);
-            return next(both(asked, fits), plan.again, now);
+            return next([asked, fits], plan.again, now);
         }
         let written = self.exclude(&plan.exclude).await;
-        let mut recreated = None;
+        let (mut restarted, mut recreated) = (None, None);
         if *leads.borrow() {
             self.evict(&plan.evict).await;
+            restarted = self.restart(&plan.restart).await;
             recreated = self.recreate(&plan).await;
             self.show_placeable(&plan).await;
         }
-        next(both(both(asked, fits), both(written, recreated)), plan.again, now)
-    }
-
-    /// Looks at the Jobs of these pods. Whether all went well; `None` if there are none.
-    async fn ask(&self, pods: &[Box<str>]) -> Option<bool> {
-        let mut well = (!pods.is_empty()).then_some(true)?;
-        let owners: BTreeMap<Box<str>, (Box<str>, Owner)> = {
-            let seen = self.seen.look();
-            let owned = pods.iter().filter_map(|uid| seen.pod(uid));
-            let owned = owned.filter_map(|pod| Some((pod.namespace.clone(), pod.owner.clone()?)));
-            owned.map(|(namespace, owner)| (owner.uid.clone(), (namespace, owner))).collect()
-        };
-        let client = self.client.clone();
-        let asked = stream::iter(owners.into_values()).map(move |(namespace, owner)| {
-            let job = ApiResource::erase::<Job>(&());
-            let jobs: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &job);
-            async move {
-                let answer = jobs.get_opt(&owner.name).await;
-                (owner, answer)
-            }
-        });
-        let mut answers = std::pin::pin!(asked.buffer_unordered(AT_ONCE));
-        while let Some((owner, answer)) = answers.next().await {
-            let facts = match answer {
-                Ok(Some(job)) if job.metadata.uid.as_deref() == Some(&*owner.uid) => JobFacts::read(&job.data),
-                // It is gone: nobody makes its pods again.
-                Ok(_) => JobFacts::default(),
-                Err(error) => {
-                    tracing::warn!(job = &*owner.name, %error, "cannot look at a Job, trying again");
-                    well = false;
-                    continue;
-                }
-            };
-            self.seen.look().job(&owner.uid, facts, Timestamp::now());
-        }
-        Some(well)
+        next([asked, fits, written, restarted, recreated], plan.again, now)
     }
 
     /// Writes exclusions and waits until they were seen. Whether all went well; `None` if there are none.
@@ -163,10 +131,18 @@ impl Cycle {
             let seen = self.seen.look();
             record::writes(excludes, |name| seen.map(name), &self.policy.back_off, Timestamp::now())
         };
+        let maps = self.maps.clone();
+        let written = stream::iter(writes).map(move |write| {
+            let (maps, name) = (maps.clone(), write.name.clone());
+            async move {
+                let written = record::write(&maps, write).await;
+                (name, written)
+            }
+        });
         let mut awaited = Vec::new();
-        for write in writes {
-            let name = write.name.clone();
-            match record::write(&self.maps, write).await {
+        let mut written = std::pin::pin!(written.buffer_unordered(AT_ONCE));
+        while let Some((name, written)) = written.next().await {
+            match written {
                 Ok(version) => awaited.push((name, version)),
                 Err(error) => {
                     tracing::warn!(map = name, %error, "exclusions not written, trying again");
@@ -224,6 +200,7 @@ impl Cycle {
             }
             match &outcome {
                 Outcome::Evicted => {
+                    self.seen.look().left(&pod, now);
                     tracing::info!(pod = full_name, node, why, "evicted");
                     self.tell.moved(&pod, "Descheduled", &format!("evicted: {why}"));
                 }
@@ -265,8 +242,9 @@ impl Cycle {
             plan.exclude.iter().map(|exclude| (&exclude.pod, "exclude its owner from its node, then evict it"));
         let evict = plan.evict.iter().map(|eviction| (&eviction.pod, "evict it"));
         let recreate = plan.recreate.iter().map(|eviction| (&eviction.pod, "evict it and make it again"));
-        for (uid, what) in exclude.chain(evict).chain(recreate) {
-            let key: Box<str> = format!("{PLANNED}{uid}").into();
+        let restart = plan.restart.iter().map(|restart| (&restart.pod, "roll out its Deployment anew"));
+        for (uid, what) in exclude.chain(evict).chain(recreate).chain(restart) {
+            let key: Arc<str> = format!("{PLANNED}{uid}").into();
             if self.told.insert(key, what.to_owned()).as_deref() != Some(what)
                 && let Some(pod) = self.seen.look().pod(uid)
             {
@@ -284,14 +262,10 @@ fn instant(when: Timestamp, now: Timestamp) -> Instant {
     Instant::now() + Duration::try_from(when.duration_since(now)).unwrap_or_default()
 }
 
-/// Whether both went well, as far as there was something to do.
-fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
-    one.into_iter().chain(other).reduce(|one, other| one && other)
-}
-
-/// When to look again: at once after something that the plan was waiting for (`news`: whether it came well).
-fn next(news: Option<bool>, again: Option<Timestamp>, now: Timestamp) -> Option<Instant> {
-    match news {
+/// When to look again: at once after something that the plan was waiting for (`news`: whether each of what there was to do
+/// went well).
+fn next<const N: usize>(news: [Option<bool>; N], again: Option<Timestamp>, now: Timestamp) -> Option<Instant> {
+    match news.into_iter().flatten().reduce(|one, other| one && other) {
         Some(true) => Some(Instant::now()),
         Some(false) => Some(Instant::now() + PATIENCE),
         None => again.map(|when| instant(when, now)),

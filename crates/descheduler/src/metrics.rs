@@ -11,10 +11,14 @@ pub struct Metrics {
     evicted: IntCounterVec,
     /// Moves of pods without a controller that have ended, by how.
     pub recreated: IntCounterVec,
+    /// Deployments rolled out anew.
+    pub restarted: IntCounter,
     /// Exclusions written.
     pub excluded: IntCounter,
     /// Seconds from when the lower scheduler gave up until the eviction.
     pub waited: Histogram,
+    /// Seconds from when the lower scheduler gave up until the pod's successor ran.
+    pub moved: Histogram,
     /// Pods that are left where they are, by why.
     pub held: IntGaugeVec,
 }
@@ -38,10 +42,21 @@ impl Metrics {
         )?;
         let excluded =
             IntCounter::new("tensile_descheduler_exclusions_total", "Exclusions from a virtual node written.")?;
+        let restarted = IntCounter::new(
+            "tensile_descheduler_rollouts_restarted_total",
+            "Deployments rolled out anew, so that new pods are there before old ones go.",
+        )?;
         let waited = Histogram::with_opts(
             HistogramOpts::new(
                 "tensile_descheduler_unschedulable_seconds",
                 "Time from when the lower scheduler found no node for a pod until it was evicted.",
+            )
+            .buckets(prometheus::exponential_buckets(0.25, 2.0, 14)?),
+        )?;
+        let moved = Histogram::with_opts(
+            HistogramOpts::new(
+                "tensile_descheduler_move_seconds",
+                "Time from when the lower scheduler found no node for a pod until its successor ran.",
             )
             .buckets(prometheus::exponential_buckets(0.25, 2.0, 14)?),
         )?;
@@ -54,10 +69,12 @@ impl Metrics {
         )?;
         registry.register(Box::new(evicted.clone()))?;
         registry.register(Box::new(recreated.clone()))?;
+        registry.register(Box::new(restarted.clone()))?;
         registry.register(Box::new(excluded.clone()))?;
         registry.register(Box::new(waited.clone()))?;
+        registry.register(Box::new(moved.clone()))?;
         registry.register(Box::new(held.clone()))?;
-        Ok(Self { evicted, recreated, excluded, waited, held })
+        Ok(Self { evicted, recreated, restarted, excluded, waited, moved, held })
     }
 
     /// Counts an eviction.

@@ -33,6 +33,16 @@ pub fn bare(namespace: &str) -> Vec<Permission<'_>> {
     all
 }
 
+/// The same for Deployments, where the policy rolls them out anew.
+pub fn surge() -> [Permission<'static>; 3] {
+    const APPS: &str = "apps";
+    [
+        Permission::of("get", APPS, "replicasets"),
+        Permission::of("get", APPS, "deployments"),
+        Permission::of("patch", APPS, "deployments"),
+    ]
+}
+
 /// The same with a multi-scheduler: it is asked about whole pods, and pods show what it says.
 pub fn places() -> [Permission<'static>; 2] {
     [Permission::core("get", "pods"), Permission::core("patch", "pods/status")]

@@ -125,6 +125,8 @@ struct Plugins {
     pre_eviction_filter: PluginSet,
     #[serde(default)]
     deschedule: PluginSet,
+    #[serde(default)]
+    balance: PluginSet,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -199,22 +201,28 @@ pub fn parse(path: &str, text: &str) -> Result<PolicyFile, PolicyError> {
                     .map_err(named)?;
             }
         }
-        let Plugins { filter, pre_eviction_filter, deschedule } = &profile.plugins;
+        let Plugins { filter, pre_eviction_filter, deschedule, balance } = &profile.plugins;
         for name in filter.enabled.iter().chain(&pre_eviction_filter.enabled) {
             if name.value != EVICTOR {
                 return Err(at(name, unknown(&name.value)));
             }
         }
-        let disabled = [filter, pre_eviction_filter, deschedule].into_iter().find_map(|set| set.disabled.first());
+        let disabled =
+            [filter, pre_eviction_filter, deschedule, balance].into_iter().find_map(|set| set.disabled.first());
         if let Some(name) = disabled {
             return Err(at(name, format!("{:?}: plugins are off unless they are enabled", name.value)));
         }
-        for name in &deschedule.enabled {
+        let enabled = deschedule.enabled.iter().map(|name| (name, false));
+        for (name, balances) in enabled.chain(balance.enabled.iter().map(|name| (name, true))) {
             let config = profile.plugin_config.iter().find(|config| config.name.value == name.value);
             let args = config.map_or(&Value::Null, |config| &config.args);
             let (plugin, namespaces) = plugins::plugin(&name.value, args)
                 .ok_or_else(|| at(name, unknown(&name.value)))?
                 .map_err(|reason| at(name, format!("args of {}: {reason}", name.value)))?;
+            if plugin.balances() != balances {
+                let point = if balances { "deschedule" } else { "balance" };
+                return Err(at(name, format!("plugin {:?} is enabled under {point}", name.value)));
+            }
             read.policy.strategies.push(Strategy { profile: profile.name.value.clone(), namespaces, plugin });
         }
     }

@@ -1,25 +1,33 @@
 //! What the watches have said so far, as far as decisions need it.
 
+mod arrivals;
+mod listed;
+mod map;
+mod owners;
 mod scheduler;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tensile_core::deschedule::bare::Journal;
 use tensile_core::deschedule::{
-    Buckets, Explanation, Fit, Guard, JobFacts, Permit, Places, Plan, Pod, Policy, VirtualNode, World, explain, plan,
+    Buckets, Explanation, Fit, Guard, Permit, Places, Plan, Pod, Policy, Pools, VirtualNode, World, explain, plan,
 };
 use tensile_core::exclusion::{Exclusion, Record, Subject};
-use tensile_runtime::watch::Listing;
 use tokio::sync::Notify;
 
 use crate::record;
 
+use self::arrivals::Arrivals;
+use self::listed::Listed;
+pub use self::map::Map;
+pub use self::owners::Owners;
 use self::scheduler::Scheduler;
 
 /// What was seen, shared between the watches and who acts on it.
@@ -65,6 +73,8 @@ impl Shared {
 #[derive(Debug)]
 pub struct Seen {
     pods: Listed<Pod>,
+    /// What they have in common.
+    pools: Pools,
     nodes: Listed<VirtualNode>,
     maps: Listed<Map>,
     /// Moves of bare pods by the name of their ConfigMap; `None`: they are not followed.
@@ -77,10 +87,12 @@ pub struct Seen {
     buckets: Buckets,
     /// What the multi-scheduler said, if there is one.
     scheduler: Option<Scheduler>,
-    /// Jobs that were asked for, and when.
-    jobs: BTreeMap<Box<str>, (JobFacts, Timestamp)>,
+    /// What owners said.
+    pub owners: Owners,
+    /// Moves that have not come to an end.
+    arrivals: Arrivals,
     /// Pods that are left alone until a time, by UID: an eviction was asked for and has not been seen, or was refused.
-    asked: BTreeMap<Box<str>, Timestamp>,
+    asked: BTreeMap<Arc<str>, Timestamp>,
     /// What of the exclusions was found damaged, so that it is told once.
     told: BTreeSet<String>,
 }
@@ -102,37 +114,9 @@ pub struct Explained {
 #[derive(Debug, Clone, PartialEq)]
 struct Move {
     /// UID of the old pod.
-    uid: Box<str>,
+    uid: Arc<str>,
     /// `None`: it cannot be read.
     journal: Option<Journal>,
-}
-
-/// A ConfigMap with exclusions.
-#[derive(Debug, Clone, Default)]
-pub struct Map {
-    /// Orders its versions.
-    pub version: u64,
-    /// The record of each key, as far as they can be read.
-    pub records: BTreeMap<String, Record>,
-}
-
-/// Objects of one kind by UID or name, complete once a list was.
-#[derive(Debug)]
-struct Listed<T> {
-    now: BTreeMap<Box<str>, T>,
-    listing: Listing<Box<str>, T>,
-}
-
-impl<T> Default for Listed<T> {
-    fn default() -> Self {
-        Self { now: BTreeMap::new(), listing: Listing::default() }
-    }
-}
-
-impl<T> Listed<T> {
-    fn apply(&mut self, event: Event<Value>, mut read: impl FnMut(&Value) -> Option<(Box<str>, T)>) {
-        self.listing.note(&mut self.now, event, |object| read(&object).map(|(key, value)| (key, Some(value))));
-    }
 }
 
 impl Seen {
@@ -140,6 +124,7 @@ impl Seen {
     pub fn new(guard: Guard, buckets: Buckets, bare: bool) -> Self {
         Self {
             pods: Listed::default(),
+            pools: Pools::default(),
             nodes: Listed::default(),
             maps: Listed::default(),
             moves: bare.then(Listed::default),
@@ -147,7 +132,8 @@ impl Seen {
             permit: Permit::NotYet,
             buckets,
             scheduler: None,
-            jobs: BTreeMap::new(),
+            owners: Owners::default(),
+            arrivals: Arrivals::default(),
             asked: BTreeMap::new(),
             told: BTreeSet::new(),
         }
@@ -162,13 +148,14 @@ impl Seen {
 
     /// Takes in an event about a pod.
     pub fn pods(&mut self, event: Event<Value>) {
-        self.pods.apply(event, |object| {
+        let Self { pods, pools, .. } = self;
+        pods.apply(event, |object| {
             let pod = Pod::read(object);
             if pod.is_none() {
                 let meta = &object["metadata"];
                 tracing::error!(namespace = %meta["namespace"], name = %meta["name"], "a pod was passed over: malformed");
             }
-            pod.map(|pod| (pod.uid.clone(), pod))
+            pod.map(|pod| (pod.uid.clone(), pools.share(pod)))
         });
     }
 
@@ -250,19 +237,42 @@ impl Seen {
     fn with_world<T>(&mut self, now: Timestamp, act: impl FnOnce(&World<'_>) -> T) -> T {
         let pods = &self.pods.now;
         self.asked.retain(|uid, until| *until > now && pods.get(uid).is_some_and(|pod| !pod.deleting));
-        self.jobs.retain(|_, (_, since)| now.duration_since(*since).as_secs() < JOB_LASTS);
-        let asked: BTreeSet<Box<str>> = self.asked.keys().cloned().collect();
+        let asked: BTreeSet<Arc<str>> = self.asked.keys().cloned().collect();
         let moves = self.moves.iter().flat_map(|moves| moves.now.values()).map(|one| one.uid.clone()).collect();
-        let jobs = self.jobs.iter().map(|(uid, (facts, _))| (uid.clone(), facts.clone())).collect();
         let mut records: BTreeMap<String, Record> = BTreeMap::new();
         for (key, record) in self.maps.now.values().flat_map(|map| &map.records) {
             // Another ConfigMap may say more of the same subject: all of it counts.
             records.entry(key.clone()).or_default().nodes.extend(record.nodes.iter().cloned());
         }
+        let owners::Recent { jobs, rollouts, evicted } = self.owners.recent(now);
         let (nodes, guard) = (&self.nodes.now, &self.guard);
         let scheduler = self.scheduler.as_mut().map(|scheduler| (scheduler.fits(now), &*scheduler));
         let places = scheduler.as_ref().map(|(fits, scheduler)| Places { fits, enforces: scheduler.enforces() });
-        act(&World { pods, nodes, jobs: &jobs, records: &records, asked: &asked, moves: &moves, guard, places })
+        act(&World {
+            pods,
+            nodes,
+            jobs: &jobs,
+            rollouts: &rollouts,
+            records: &records,
+            asked: &asked,
+            evicted,
+            moves: &moves,
+            guard,
+            places,
+        })
+    }
+
+    /// The pod was evicted, or will be and is made again.
+    pub fn left(&mut self, pod: &Pod, now: Timestamp) {
+        self.arrivals.left(pod, now);
+        if let Some(owner) = &pod.owner {
+            self.owners.evicted(&owner.uid, now);
+        }
+    }
+
+    /// How long the moves took that have come to an end.
+    pub fn arrived(&mut self, now: Timestamp) -> Vec<Duration> {
+        self.arrivals.arrived(self.pods.now.values(), now)
     }
 
     /// The limits were not used after all.
@@ -359,42 +369,15 @@ impl Seen {
         self.maps.now.get(name)
     }
 
-    /// What a Job says now.
-    pub fn job(&mut self, uid: &str, facts: JobFacts, now: Timestamp) {
-        self.jobs.insert(uid.into(), (facts, now));
-    }
-
     /// Leaves a pod, and the others of its owner, alone until `until` or until it is seen to end.
     pub fn leave(&mut self, uid: &str, until: Timestamp) {
         if let Some(owner) = self.pods.now.get(uid).and_then(|pod| pod.owner.as_ref()) {
-            // The next pod of the Job is weighed against what it says then.
-            self.jobs.remove(&owner.uid);
+            self.owners.forget(&owner.uid);
         }
         self.asked.insert(uid.into(), until);
     }
 }
 
-/// How long what a Job said is believed, in seconds.
-const JOB_LASTS: i64 = 5;
-
-impl Map {
-    /// Reads a ConfigMap: what of it counts, and sentences about what does not.
-    fn read(object: &Value) -> (Self, Vec<String>) {
-        let (mut map, mut wrong) = (Self::default(), Vec::new());
-        map.version = object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or_default();
-        for (key, value) in object["data"].as_object().into_iter().flatten() {
-            match Record::decode(value.as_str().unwrap_or_default()) {
-                Ok((record, damaged)) => {
-                    wrong.extend(damaged.iter().map(|error| format!("entry {key} of the exclusions: {error}")));
-                    map.records.insert(key.clone(), record);
-                }
-                Err(error) => wrong.push(format!("entry {key} of the exclusions: {error}")),
-            }
-        }
-        (map, wrong)
-    }
-}
-
-fn name_of(object: &Value) -> Option<Box<str>> {
-    object["metadata"]["name"].as_str().map(Box::from)
+fn name_of(object: &Value) -> Option<Arc<str>> {
+    object["metadata"]["name"].as_str().map(Arc::from)
 }

@@ -32,6 +32,7 @@ fn the_chart_gives_what_the_service_needs_and_no_more() {
     let mut given = rules("bare", None);
     given.extend(rules("bare-own", Some("ns")));
     assert_eq!(given, rights_of(permissions::bare("ns")));
+    assert_eq!(rules("surge", None), rights_of(permissions::surge().into()));
     assert_eq!(rules("places", None), rights_of(permissions::places().into()));
 }
 

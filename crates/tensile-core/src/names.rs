@@ -47,6 +47,8 @@ pub const DESCHEDULE_COUNT: &str = "sigs.k8s.io/deschedule-count";
 pub const NODE_NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Key of the taint on a node that is not heard of.
 pub const NODE_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+/// Key of the taint on a node that is cordoned.
+pub const NODE_UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// Annotation of a claim in which the upper scheduler names the node that it chose for it.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
@@ -69,6 +71,9 @@ pub const MOVE: &str = "tensile.io/move";
 pub const ORIGIN_UID: &str = "tensile.io/origin-uid";
 /// Annotation on such a pod: the virtual nodes that it was kept off when it was made, as a JSON list.
 pub const KEPT_OFF: &str = "tensile.io/kept-off";
+/// Annotation on a Deployment's pod template: when the descheduler rolled it out anew. That it changes makes its controller
+/// do so.
+pub const RESTARTED_AT: &str = "tensile.io/restarted-at";
 /// Condition on an upper pod, `False` while no other lower cluster has room for it, absent otherwise.
 pub const PLACEABLE: &str = "tensile.io/Placeable";
 /// Label on everything made below: the UID of the upper cluster's `kube-system` namespace.

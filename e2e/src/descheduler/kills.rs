@@ -1,8 +1,8 @@
 //! A descheduler that is killed by chance while workloads of each kind come, and the audit afterwards.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use serde_json::Value;
-use tensile_testkit::fault_proxy::FaultProxy;
+use tensile_testkit::fault_proxy::{Fault, FaultProxy, Rule, Seen};
 use tensile_testkit::fuzz::Numbers;
 
 use super::audit::{all_is_well, clear, workloads};
@@ -28,6 +28,31 @@ pub async fn behind_a_proxy(lab: &Lab, name: &str) -> anyhow::Result<(FaultProxy
     let mut process = launch.arg(format!("--kubeconfig={}", kubeconfig.display())).start()?;
     process.kill();
     Ok((proxy, process))
+}
+
+/// Starts it with this fault for every write that `which` tells from others, and kills it at the first. One that is answered
+/// slowly takes effect before.
+pub async fn killed_at(
+    proxy: &FaultProxy,
+    process: &mut Process,
+    which: fn(&Seen) -> bool,
+    fault: &Fault,
+) -> anyhow::Result<()> {
+    let (asked, answered) = (proxy.requests(which).len(), proxy.answered(which));
+    let takes_effect = matches!(fault, Fault::Slow { .. });
+    proxy.add(Rule::new(fault.clone()).when(which));
+    process.restart()?;
+    eventually(LONG, "it writes", async || {
+        process.ensure_running()?;
+        ensure!(proxy.requests(which).len() > asked, "not yet");
+        ensure!(!takes_effect || proxy.answered(which) > answered, "it has no effect yet");
+        Ok(())
+    })
+    .await
+    .with_context(|| format!("{fault:?}"))?;
+    ensure!(process.kill(), "it had ended by itself");
+    proxy.clear();
+    Ok(())
 }
 
 /// Kills it so many times, each after some requests; then every owner has exactly its replicas, and every pod without one

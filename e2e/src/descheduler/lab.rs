@@ -6,13 +6,13 @@ use crate::cluster::Cluster;
 use crate::kwok::NodeShape;
 use crate::link::Link;
 use crate::namespace;
-use crate::pods::Pods;
+use crate::pods::{Pods, with};
 use crate::port::Port;
 use crate::process::{Launch, Process};
 use crate::service;
 use crate::webhook::Installation;
 use anyhow::Context as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, RwLock};
@@ -65,8 +65,7 @@ impl Lab {
         let (upper, east, west) = tokio::try_join!(Cluster::builder("upper").audit(true).start(), east, west)?;
         let links = tokio::try_join!(Link::start(&upper, &east, "east"), Link::start(&upper, &west, "west"))?;
         let webhook = Installation::start(&upper, OURS, 1, &json!({})).await?;
-        std::fs::write(upper.folder().join("policy.yaml"), POLICY)?;
-        let descheduler = launch(&upper, "descheduler", ANY_PORT)?.start()?;
+        let descheduler = launch(&upper, "descheduler", ANY_PORT, POLICY)?.start()?;
         Ok(Self {
             upper,
             lowers: [east, west],
@@ -95,12 +94,21 @@ impl Lab {
 
     /// A descheduler of a test's own.
     pub fn launch(&self, name: &str) -> anyhow::Result<Launch> {
-        launch(&self.upper, name, ANY_PORT)
+        launch(&self.upper, name, ANY_PORT, POLICY)
     }
 
     /// The same, with its admin server at this port.
     pub fn launch_at(&self, name: &str, admin: &Port) -> anyhow::Result<Launch> {
-        launch(&self.upper, name, admin.number())
+        launch(&self.upper, name, admin.number(), POLICY)
+    }
+
+    /// The same, with a policy of these plugins and their configuration.
+    pub fn launch_by(&self, name: &str, plugins: &Value) -> anyhow::Result<Launch> {
+        let policy = json!({
+            "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy",
+            "profiles": [with(json!({ "name": "e2e" }), plugins.clone())],
+        });
+        launch(&self.upper, name, ANY_PORT, &policy.to_string())
     }
 
     /// Runs `test` while the descheduler of all tests stands still.
@@ -132,13 +140,14 @@ pub async fn admin(port: &Port, path: &str) -> anyhow::Result<(u16, String)> {
     Ok((status, body.to_owned()))
 }
 
-/// A descheduler with the policy of all tests here, which need not be elected.
-fn launch(upper: &Cluster, name: &str, admin: u16) -> anyhow::Result<Launch> {
-    let file = |name: &str| upper.folder().join(name).to_string_lossy().into_owned();
+/// A descheduler with this policy, which need not be elected.
+fn launch(upper: &Cluster, name: &str, admin: u16, policy: &str) -> anyhow::Result<Launch> {
+    let path = upper.folder().join(format!("{name}-policy.yaml"));
+    std::fs::write(&path, policy)?;
     Ok(service::launch("descheduler", name, upper.folder())?
         .args([format!("--metrics-addr=127.0.0.1:{admin}"), "--log-level=info".to_owned()])
         .args([format!("--identity={name}"), format!("--namespace={OURS}")])
-        .arg(format!("--policy-config-file={}", file("policy.yaml")))
+        .arg(format!("--policy-config-file={}", path.display()))
         .arg(format!("--kubeconfig={}", upper.kubeconfig().display())))
 }
 

@@ -2,14 +2,14 @@
 
 use anyhow::{Context as _, ensure};
 use e2e::descheduler::audit::{is_there_once, until_closed};
-use e2e::descheduler::kills::behind_a_proxy;
+use e2e::descheduler::kills::{behind_a_proxy, killed_at};
 use e2e::descheduler::lab::Lab;
 use e2e::descheduler::workload::{LONG, bare, template};
 use e2e::pods::{PATIENCE, condition, uid, with};
 use e2e::wait::eventually;
 use http::Method;
 use serde_json::{Value, json};
-use tensile_testkit::fault_proxy::{Fault, FaultProxy, Rule, Seen};
+use tensile_testkit::fault_proxy::{Fault, Rule, Seen};
 
 #[test]
 fn a_pod_without_a_controller_is_made_again_where_there_is_room() -> anyhow::Result<()> {
@@ -147,21 +147,7 @@ fn killed_before_and_after_each_write_it_is_neither_lost_nor_doubled() -> anyhow
             let slow = Fault::Slow { bytes_per_second: 1 };
             for (write, which) in writes {
                 for fault in [Fault::Stall, slow.clone()] {
-                    let (before, answered) = (proxy.requests(which).len(), proxy.answered(which));
-                    proxy.add(Rule::new(fault.clone()).when(which));
-                    process.restart()?;
-                    eventually(PATIENCE, "it writes", async || {
-                        process.ensure_running()?;
-                        ensure!(proxy.requests(which).len() > before, "not yet");
-                        Ok(())
-                    })
-                    .await
-                    .with_context(|| format!("{write}: {fault:?}"))?;
-                    if fault == slow {
-                        until_effective(&proxy, which, answered).await?;
-                    }
-                    ensure!(process.kill(), "it had ended by itself");
-                    proxy.clear();
+                    killed_at(&proxy, &mut process, which, &fault).await.context(write)?;
                 }
             }
             process.restart()?;
@@ -174,16 +160,6 @@ fn killed_before_and_after_each_write_it_is_neither_lost_nor_doubled() -> anyhow
         })
         .await
     })
-}
-
-/// Waits until the API server has begun to answer what the proxy passes on slowly.
-async fn until_effective(proxy: &FaultProxy, which: fn(&Seen) -> bool, before: usize) -> anyhow::Result<()> {
-    eventually(PATIENCE, "it takes effect", async || {
-        let answered = proxy.answered(which);
-        ensure!(answered > before, "{answered} answers");
-        Ok(())
-    })
-    .await
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn an_api_server_takes_all_that_is_rendered() -> anyhow::Result<()> {
         let lab = Lab::shared().await?;
         for values in [
             json!({ "canary": { "namespace": "default", "create": false } }),
-            json!({ "canary": { "namespace": "default", "create": false }, "barePods": true,
+            json!({ "canary": { "namespace": "default", "create": false }, "barePods": true, "surge": true,
                 "multiScheduler": { "url": "https://multi-scheduler.tensile.svc:8443", "caSecret": "multi-scheduler" }, "exclusionsNamespace": "kube-system",
                 "settings": { "dry-run": true, "max-pods-to-evict-per-node": 3 }, "replicas": 1,
                 "tolerations": [{ "operator": "Exists" }], "imagePullSecrets": [{ "name": "registry" }],

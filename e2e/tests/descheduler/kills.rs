@@ -1,8 +1,8 @@
 //! Killed at any moment: every owner ends with exactly its replicas, where there is room.
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use e2e::descheduler::audit::{all_is_well, workloads};
-use e2e::descheduler::kills::{behind_a_proxy, kill_at_random};
+use e2e::descheduler::kills::{behind_a_proxy, kill_at_random, killed_at};
 use e2e::descheduler::lab::{Lab, OURS};
 use e2e::descheduler::workload::{deployment, until_running};
 use e2e::pods::PATIENCE;
@@ -11,7 +11,7 @@ use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::json;
-use tensile_testkit::fault_proxy::{Fault, Rule, Seen};
+use tensile_testkit::fault_proxy::{Fault, Seen};
 
 /// Kills by chance, besides those at each write; `cargo bench-e2e deschedule --kills 1000` does more of the same.
 const KILLS: usize = 50;
@@ -35,18 +35,7 @@ fn killed_before_and_after_each_write_it_goes_on_where_it_was() -> anyhow::Resul
             let slow = Fault::Slow { bytes_per_second: 1 };
             for fault in [Fault::Stall, slow] {
                 for which in [is_exclusion as fn(&Seen) -> bool, is_eviction] {
-                    let before = proxy.requests(which).len();
-                    proxy.add(Rule::new(fault.clone()).when(which));
-                    process.restart()?;
-                    eventually(PATIENCE, "it writes", async || {
-                        process.ensure_running()?;
-                        ensure!(proxy.requests(which).len() > before, "not yet");
-                        Ok(())
-                    })
-                    .await
-                    .with_context(|| format!("{fault:?}"))?;
-                    ensure!(process.kill(), "it had ended by itself");
-                    proxy.clear();
+                    killed_at(&proxy, &mut process, which, &fault).await?;
                 }
             }
             process.restart()?;

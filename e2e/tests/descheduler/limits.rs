@@ -1,11 +1,12 @@
-//! What it does not do: more than allowed, or anything at all in a dry run.
+//! What it does not do: more than allowed, make an outage worse, or anything at all in a dry run. And what it counts.
 
 use anyhow::ensure;
-use e2e::descheduler::lab::Lab;
-use e2e::descheduler::workload::{deployment, until_running};
+use e2e::descheduler::lab::{Lab, admin};
+use e2e::descheduler::workload::{LONG, deployment, of, until_running};
 use e2e::pods::{PATIENCE, condition, uid};
+use e2e::port::Port;
 use e2e::wait::eventually;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn a_dry_run_says_what_it_would_do_and_writes_nothing() -> anyhow::Result<()> {
@@ -38,6 +39,86 @@ fn a_dry_run_says_what_it_would_do_and_writes_nothing() -> anyhow::Result<()> {
             // One that may write moves it.
             let _process = lab.launch("descheduler-wet")?.arg("--leader-elect=false").start()?;
             until_running(above, "web", 1, "west").await.map(drop)
+        })
+        .await
+    })
+}
+
+#[test]
+fn an_owner_that_was_moved_too_often_is_parked_and_what_was_done_is_counted() -> anyhow::Result<()> {
+    e2e::run(async {
+        let lab = Lab::shared().await?;
+        lab.alone("parked", async |above| {
+            let port = Port::reserve()?;
+            let launch = lab.launch_at("descheduler-parked", &port)?.arg("--leader-elect=false");
+            let mut process = launch.arg("--max-moves-per-owner=1").start()?;
+            // This one can be moved.
+            deployment(lab.upper.client(), above, "web", 1, json!({})).await?;
+            until_running(above, "web", 1, "west").await?;
+            // No node below has this: it is stuck wherever it is.
+            let nowhere = json!({ "spec": { "nodeSelector": { "shelf": "none" } } });
+            deployment(lab.upper.client(), above, "stuck", 1, nowhere).await?;
+            let name = eventually(LONG, "it was moved once", async || {
+                let pods = of(above, "stuck").await?;
+                ensure!(pods.len() == 1 && pods[0]["spec"]["nodeName"] == "west", "not yet");
+                Ok(pods[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+            })
+            .await?;
+            let told = above.until_event(&name, "Parked").await?;
+            ensure!(told.contains("moved too often"), "{told}");
+
+            process.ensure_running()?;
+            let (status, metrics) = admin(&port, "/metrics").await?;
+            ensure!(status == 200, "{status} {metrics}");
+            let namespace = above.namespace();
+            let labels = format!(
+                "namespace=\"{namespace}\",node=\"east\",profile=\"e2e\",result=\"success\",strategy=\"RemovePodsUnschedulableBelow\""
+            );
+            for line in [
+                format!("tensile_descheduler_pods_evicted_total{{{labels}}} 2"),
+                "tensile_descheduler_unschedulable_seconds_count 2".to_owned(),
+                // Only one of them runs.
+                "tensile_descheduler_move_seconds_count 1".to_owned(),
+                "tensile_descheduler_pods_held{reason=\"Parked\"} 1".to_owned(),
+            ] {
+                ensure!(metrics.lines().any(|known| known == line), "no {line} in\n{metrics}");
+            }
+            Ok(())
+        })
+        .await
+    })
+}
+
+#[test]
+fn pods_that_a_cluster_refuses_are_moved_unless_most_are() -> anyhow::Result<()> {
+    e2e::run(async {
+        let lab = Lab::shared().await?;
+        lab.alone("refused", async |above| {
+            let namespace = above.namespace();
+            // East takes no pods of this namespace.
+            lab.lowers[0].kubectl(&["create", "namespace", namespace]).await?;
+            lab.lowers[0].kubectl(&["create", "quota", "none", "--hard=pods=0", "-n", namespace]).await?;
+            let name = "RemovePodsRefusedBelow";
+            let plugin = json!({
+                "pluginConfig": [{ "name": name, "args": { "minRefusedSeconds": 1 } }],
+                "plugins": { "deschedule": { "enabled": [name] } },
+            });
+            let launch = lab.launch_by("descheduler-refused", &plugin)?;
+            let mut process = launch.arg("--leader-elect=false").start()?;
+            let refused = |pod: &Value| condition(pod, "virtual-kubelet.io/Accepted")["status"] == "False";
+            let small = json!({ "spec": { "containers": [{ "name": "main", "image": "example.org/app:1",
+                "resources": { "requests": { "cpu": "100m" } } }] } });
+            deployment(lab.upper.client(), above, "many", 12, small.clone()).await?;
+            let first = above.until_all(12, "are refused", refused).await?;
+            let name = first[0]["metadata"]["name"].as_str().unwrap_or_default();
+            let told = above.until_event(name, "Outage").await?;
+            ensure!(told.contains("most pods of east fail"), "{told}");
+            ensure!(above.list().await?.iter().map(uid).eq(first.iter().map(uid)), "some were moved");
+
+            // Few are no outage.
+            lab.upper.kubectl(&["scale", "deployment", "many", "--replicas=2", "-n", namespace]).await?;
+            until_running(above, "many", 2, "west").await?;
+            process.ensure_running()
         })
         .await
     })

@@ -8,4 +8,6 @@ mod input;
 mod kills;
 mod limits;
 mod moves;
+mod multi;
 mod places;
+mod rebalance;

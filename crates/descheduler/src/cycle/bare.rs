@@ -1,5 +1,7 @@
 //! The part of a cycle that is about pods without a controller.
 
+use std::sync::Arc;
+
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use tensile_core::deschedule::bare::{End, Journal, Sight, Step, step};
@@ -51,6 +53,7 @@ impl Cycle {
             }
             match begun {
                 Ok(true) => {
+                    self.seen.look().left(&pod, Timestamp::now());
                     tracing::info!(pod = full_name, node, why, "moving a pod without a controller");
                     self.tell.moved(&pod, "Descheduled", &format!("it is deleted and made again: {why}"));
                 }
@@ -113,7 +116,7 @@ impl Cycle {
         tracing::info!(pod, result, told, "the move of a pod without a controller has ended");
     }
 
-    async fn release(&self, pods: &[Box<str>]) -> Option<bool> {
+    async fn release(&self, pods: &[Arc<str>]) -> Option<bool> {
         let pods: Vec<Pod> = {
             let seen = self.seen.look();
             pods.iter().filter_map(|uid| seen.pod(uid).cloned()).collect()

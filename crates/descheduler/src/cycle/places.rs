@@ -1,5 +1,7 @@
 //! The part of a cycle that is about the multi-scheduler.
 
+use std::sync::Arc;
+
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use tensile_core::deschedule::{Plan, Pod, Why};
@@ -51,7 +53,7 @@ impl Cycle {
     }
 }
 
-fn known<'a>(seen: &crate::seen::Shared, uids: impl Iterator<Item = &'a Box<str>>) -> Vec<Pod> {
+fn known<'a>(seen: &crate::seen::Shared, uids: impl Iterator<Item = &'a Arc<str>>) -> Vec<Pod> {
     let seen = seen.look();
     uids.filter_map(|uid| seen.pod(uid).cloned()).collect()
 }

@@ -1,11 +1,12 @@
 //! The arguments of the plugins, named as in the field's descheduler where they mean the same.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tensile_core::deschedule::{Namespaces, Plugin, Protections, SYSTEM_CRITICAL};
+use tensile_core::deschedule::{Levels, Namespaces, Plugin, Protections, SYSTEM_CRITICAL, Taints};
 
 /// How long a pod may be without room before it is moved, unless the policy says otherwise.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -15,13 +16,16 @@ const REFUSED_PATIENCE: Duration = Duration::from_secs(60);
 const NOT_READY_PATIENCE: Duration = Duration::from_secs(300);
 
 /// The plugins that can be enabled.
-pub(super) const NAMES: [&str; 6] = [
+pub(super) const NAMES: [&str; 9] = [
     "RemovePodsUnschedulableBelow",
     "RemovePodsRefusedBelow",
     "RemovePodsOnNotReadyNodes",
     "PodLifeTime",
     "RemovePodsHavingTooManyRestarts",
     "RemoveFailedPods",
+    "RemovePodsViolatingNodeTaints",
+    "LowNodeUtilization",
+    "HighNodeUtilization",
 ];
 
 #[derive(Debug, Default, Deserialize)]
@@ -76,6 +80,34 @@ struct FailedArgs {
     reasons: Vec<String>,
     exclude_owner_kinds: Vec<String>,
     namespaces: NamespacesArgs,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct TaintsArgs {
+    included_taints: Vec<String>,
+    excluded_taints: Vec<String>,
+    include_prefer_no_schedule: bool,
+    surge: bool,
+    namespaces: NamespacesArgs,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct LowArgs {
+    thresholds: BTreeMap<String, u32>,
+    target_thresholds: BTreeMap<String, u32>,
+    use_deviation_thresholds: bool,
+    number_of_nodes: usize,
+    evictable_namespaces: NamespacesArgs,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct HighArgs {
+    thresholds: BTreeMap<String, u32>,
+    number_of_nodes: usize,
+    evictable_namespaces: NamespacesArgs,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -136,9 +168,44 @@ pub(super) fn plugin(name: &str, args: &Value) -> Option<Configured> {
             let (reasons, not_owned_by) = (args.reasons, args.exclude_owner_kinds);
             with(Plugin::Failed { min_life, reasons, not_owned_by }, args.namespaces)
         }),
+        "RemovePodsViolatingNodeTaints" => read::<TaintsArgs>(args).and_then(|args| {
+            let (included, excluded) = (args.included_taints, args.excluded_taints);
+            if !included.is_empty() && !excluded.is_empty() {
+                return Err("includedTaints and excludedTaints contradict each other, give one".to_owned());
+            }
+            let taints = Taints { included, excluded, prefer: args.include_prefer_no_schedule };
+            with(Plugin::NodeTaints { taints, surge: args.surge }, args.namespaces)
+        }),
+        "LowNodeUtilization" => read::<LowArgs>(args).and_then(|args| {
+            let low = levels("thresholds", &args.thresholds)?;
+            let high = levels("targetThresholds", &args.target_thresholds)?;
+            if !low.keys().eq(high.keys()) {
+                return Err("thresholds and targetThresholds are not about the same resources".to_owned());
+            }
+            let deviation = args.use_deviation_thresholds;
+            if let Some((name, _)) = low.iter().find(|(name, level)| !deviation && high.get(name) < Some(level)) {
+                return Err(format!("thresholds of {} is above its targetThresholds", name.as_str()));
+            }
+            let nodes = args.number_of_nodes;
+            with(Plugin::LowNodeUtilization { low, high, deviation, nodes }, args.evictable_namespaces)
+        }),
+        "HighNodeUtilization" => read::<HighArgs>(args).and_then(|args| {
+            let low = levels("thresholds", &args.thresholds)?;
+            with(Plugin::HighNodeUtilization { low, nodes: args.number_of_nodes }, args.evictable_namespaces)
+        }),
         _ => return None,
     };
     Some(known)
+}
+
+fn levels(member: &str, given: &BTreeMap<String, u32>) -> Result<Levels, String> {
+    if given.is_empty() {
+        return Err(format!("{member} is missing or empty"));
+    }
+    if let Some((name, percent)) = given.iter().find(|(_, percent)| **percent > 100) {
+        return Err(format!("{member}: {percent} percent of {name} is more than all"));
+    }
+    Ok(given.iter().map(|(name, percent)| (name.as_str().into(), *percent)).collect())
 }
 
 fn with(plugin: Plugin, namespaces: NamespacesArgs) -> Configured {

@@ -1,6 +1,7 @@
 //! Policies as the field writes them, and the errors of those that cannot be used.
 
 use serde_json::json;
+use tensile_core::deschedule::Taints;
 use tensile_testkit::fuzz::{Numbers, cases, damage_bytes, damage_json};
 
 use super::*;
@@ -80,6 +81,40 @@ profiles:
 }
 
 #[test]
+fn a_policy_of_the_field_that_balances_is_understood() {
+    let text = r#"
+profiles:
+- name: balance
+  pluginConfig:
+  - name: LowNodeUtilization
+    args: {thresholds: {cpu: 20, "example.com/gpu": 5}, targetThresholds: {cpu: 50, "example.com/gpu": 70}, numberOfNodes: 1}
+  - name: HighNodeUtilization
+    args: {thresholds: {memory: 30}, evictableNamespaces: {exclude: ["kube-system"]}}
+  - name: RemovePodsViolatingNodeTaints
+    args: {includedTaints: ["node.kubernetes.io/unschedulable"], surge: true}
+  plugins:
+    deschedule: {enabled: ["RemovePodsViolatingNodeTaints"]}
+    balance: {enabled: ["LowNodeUtilization", "HighNodeUtilization"]}
+"#;
+    let strategies = parsed(text).unwrap().policy.strategies;
+    let levels = |all: &[(&str, u32)]| all.iter().map(|(name, percent)| ((*name).into(), *percent)).collect();
+    let gpu = "example.com/gpu";
+    let included = vec!["node.kubernetes.io/unschedulable".to_owned()];
+    let expected = [
+        Plugin::NodeTaints { taints: Taints { included, ..Taints::default() }, surge: true },
+        Plugin::LowNodeUtilization {
+            low: levels(&[("cpu", 20), (gpu, 5)]),
+            high: levels(&[("cpu", 50), (gpu, 70)]),
+            deviation: false,
+            nodes: 1,
+        },
+        Plugin::HighNodeUtilization { low: levels(&[("memory", 30)]), nodes: 0 },
+    ];
+    assert_eq!(strategies.iter().map(|one| one.plugin.clone()).collect::<Vec<_>>(), expected);
+    assert_eq!(strategies[2].namespaces.exclude, ["kube-system"]);
+}
+
+#[test]
 fn what_is_not_known_is_refused_by_name_and_line() {
     let enabled =
         |name: &str| format!("profiles:\n- name: p\n  plugins:\n    deschedule:\n      enabled:\n      - {name}\n");
@@ -110,7 +145,33 @@ fn what_is_not_known_is_refused_by_name_and_line() {
             "\"PodsWithoutPDB\" is not known",
         ),
         ("profiles: []\nbalance: 1\n".to_owned(), "unknown field"),
-        ("profiles:\n- name: p\n  plugins:\n    balance: {enabled: [X]}\n".to_owned(), "unknown field"),
+        (
+            "profiles:\n- name: p\n  plugins:\n    balance: {enabled: [X]}\n".to_owned(),
+            "policy.yaml:6: plugin \"X\" is not known",
+        ),
+        ("profiles:\n- name: p\n  plugins:\n    sort: {enabled: [X]}\n".to_owned(), "unknown field"),
+        (
+            "profiles:\n- name: p\n  plugins:\n    balance: {enabled: [RemoveFailedPods]}\n".to_owned(),
+            "policy.yaml:6: plugin \"RemoveFailedPods\" is enabled under deschedule",
+        ),
+        (
+            args("LowNodeUtilization", "{thresholds: {cpu: 20}}"),
+            "policy.yaml:6: args of LowNodeUtilization: targetThresholds is missing",
+        ),
+        (
+            args("LowNodeUtilization", "{thresholds: {cpu: 20}, targetThresholds: {memory: 50}}"),
+            "not about the same resources",
+        ),
+        (
+            args("LowNodeUtilization", "{thresholds: {cpu: 60}, targetThresholds: {cpu: 50}}"),
+            "thresholds of cpu is above its targetThresholds",
+        ),
+        (args("HighNodeUtilization", "{thresholds: {cpu: 101}}"), "101 percent of cpu is more than all"),
+        (args("HighNodeUtilization", "{targetThresholds: {cpu: 20}}"), "unknown field `targetThresholds`"),
+        (
+            args("RemovePodsViolatingNodeTaints", "{includedTaints: [a], excludedTaints: [b]}"),
+            "includedTaints and excludedTaints contradict each other",
+        ),
         ("profiles: 3\n".to_owned(), "policy.yaml is not valid"),
     ] {
         let error = parsed(&text).unwrap_err();

@@ -1,6 +1,7 @@
 //! What the multi-scheduler said, and whether it answers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use tensile_core::deschedule::Fit;
@@ -16,7 +17,7 @@ const SOON: SignedDuration = SignedDuration::from_secs(2);
 pub(super) struct Scheduler {
     name: String,
     /// By the UID of the pod that it was asked about.
-    fits: BTreeMap<Box<str>, (Option<Fit>, Timestamp)>,
+    fits: BTreeMap<Arc<str>, (Option<Fit>, Timestamp)>,
     /// Whether it answered last.
     answers: Option<bool>,
     next: Timestamp,
@@ -28,7 +29,7 @@ impl Scheduler {
     }
 
     /// The answers that still count.
-    pub(super) fn fits(&mut self, now: Timestamp) -> BTreeMap<Box<str>, Option<Fit>> {
+    pub(super) fn fits(&mut self, now: Timestamp) -> BTreeMap<Arc<str>, Option<Fit>> {
         self.fits.retain(|_, (_, at)| now.duration_since(*at) < LASTS);
         self.fits.iter().map(|(uid, (fit, _))| (uid.clone(), fit.clone())).collect()
     }

@@ -8,7 +8,7 @@ use super::{Permit, Pod, Policy};
 /// What is going to be done about a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
-    /// In a word that does not change: `evict`, `exclude`, `recreate`, `stay`, `wait` or `nothing`.
+    /// In a word that does not change: `evict`, `exclude`, `recreate`, `restart`, `stay`, `wait` or `nothing`.
     pub verdict: &'static str,
     /// Why; the reason of an event where there is one.
     pub reason: &'static str,
@@ -34,7 +34,7 @@ pub struct Finding {
 /// What `plan`, made of `world`, has for `pod`.
 pub fn explain(world: &World<'_>, policy: &Policy, plan: &Plan, pod: &Pod, now: Timestamp) -> Explanation {
     let node = pod.node.as_deref().and_then(|node| world.nodes.get(node));
-    let selected = node.is_some_and(|node| policy.nodes.iter().all(|(key, value)| node.labels.get(key) == Some(value)));
+    let selected = node.is_some_and(|node| policy.selects(node));
     let strategies = policy.strategies.iter().filter(|strategy| selected && strategy.namespaces.has(&pod.namespace));
     let found: Vec<Finding> = strategies
         .filter_map(|strategy| {
@@ -64,12 +64,14 @@ fn verdict(
         said("nothing", "Ending", "it is ending")
     } else if plan.evict.iter().any(|eviction| is_it(&eviction.pod)) {
         said("evict", "Descheduled", "its owner is excluded from its node, or no exclusion is needed")
+    } else if plan.restart.iter().any(|restart| is_it(&restart.pod)) {
+        said("restart", "RolledOut", "its Deployment is rolled out anew, and makes new pods first")
     } else if plan.recreate.iter().any(|eviction| is_it(&eviction.pod)) {
         said("recreate", "Descheduled", "it is excluded from its node, and made again elsewhere")
     } else if plan.exclude.iter().any(|exclude| is_it(&exclude.pod)) {
         said("exclude", "Excluded", "its successor is kept off its node first; then it is evicted")
     } else if plan.ask.iter().any(|uid| is_it(uid)) {
-        said("wait", "JobUnknown", "its Job is looked at first")
+        said("wait", "OwnerUnknown", "its Job or its Deployment is looked at first")
     } else if pod.kept || world.moves.contains(&pod.uid) {
         said("wait", "Moving", "it is being moved; the journal of that is a ConfigMap")
     } else if world.asked.contains(&pod.uid) {
@@ -77,7 +79,11 @@ fn verdict(
     } else if due && pod.owner.is_some() && world.guard.permit(now) == Permit::NotYet {
         said("wait", "ExclusionNotEnforced", "it is not known yet whether exclusions are enforced")
     } else if due {
-        said("wait", "Limited", "another pod of its owner is on its way, or a limit on the number of moves is reached")
+        said(
+            "wait",
+            "Limited",
+            "another pod of its owner is on its way or does not serve yet, or a limit on the number of moves is reached",
+        )
     } else if !found.is_empty() {
         said("wait", "Patience", "a strategy finds it if it stays like this")
     } else if pod.node.is_none() {

@@ -1,6 +1,7 @@
 //! Where a pod would fit, as the multi-scheduler says: it knows every lower node.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::placement::raw::{self, Path};
 /// How many pods like this one fit on each virtual node. A node that it says nothing of has no room.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fit {
-    replicas: BTreeMap<Box<str>, u64>,
+    replicas: BTreeMap<Arc<str>, u64>,
 }
 
 impl Fit {

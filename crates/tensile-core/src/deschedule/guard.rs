@@ -6,6 +6,7 @@
 //! hears nothing more is found out too.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -52,7 +53,7 @@ enum Known {
     /// They are.
     Enforced,
     /// Since when it does not look so, and why.
-    Missing(Timestamp, Box<str>),
+    Missing(Timestamp, Arc<str>),
 }
 
 /// Whether pods may be moved.
@@ -63,7 +64,7 @@ pub enum Permit {
     /// It will be known soon.
     NotYet,
     /// They are not; what is missing.
-    No(Box<str>),
+    No(Arc<str>),
 }
 
 /// What is done to know it.

@@ -31,9 +31,10 @@ impl JobFacts {
 
     /// Whether a pod may be evicted that may count as a failure: at least one real failure must still be borne
     /// afterwards. `failures`: of the pod's index.
-    pub fn may_lose_a_pod(&self, failures: u64) -> bool {
+    pub fn may_lose_a_pod(&self, failures: u32) -> bool {
         self.ignores_disruption
-            || (self.failed + 1 < self.back_off_limit && self.per_index.is_none_or(|limit| failures + 1 < limit))
+            || (self.failed + 1 < self.back_off_limit
+                && self.per_index.is_none_or(|limit| u64::from(failures) + 1 < limit))
     }
 }
 

@@ -1,6 +1,7 @@
 //! How many pods are moved in a time: token buckets for all, for a node, for a namespace.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -30,8 +31,8 @@ pub struct Buckets {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     Total,
-    Node(Box<str>),
-    Namespace(Box<str>),
+    Node(Arc<str>),
+    Namespace(Arc<str>),
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -9,10 +9,14 @@
 //! Before any of that a canary has shown that exclusions are enforced ([`Guard`]). A pod without a controller is made again
 //! by us, if the policy allows it, with a journal of its move ([`bare`]).
 //!
+//! A Deployment that makes new pods before old ones go can be rolled out anew instead ([`Rollout`]); its pods are not evicted
+//! then.
+//!
 //! A pod that is bound nowhere is evicted without an exclusion, in one case: it bears one that has run out, and nothing
 //! else keeps it from that node ([`Cause::Outlived`]).
 
 mod back_off;
+mod balance;
 pub mod bare;
 mod explain;
 mod fit;
@@ -24,20 +28,25 @@ mod plan;
 mod planner;
 mod plugin;
 mod pod;
+mod pool;
+mod rollout;
 #[cfg(test)]
 mod tests;
 mod why;
 
 pub use self::back_off::BackOff;
+pub use self::balance::Levels;
 pub use self::explain::{Explanation, Finding, explain};
 pub use self::fit::Fit;
 pub use self::guard::{Guard, Permit, canary, shown};
 pub use self::job::JobFacts;
 pub use self::limits::{Buckets, Limits};
 pub use self::node::VirtualNode;
-pub use self::plan::{Cause, Eviction, Exclude, Places, Plan, World, plan};
-pub use self::plugin::{Namespaces, Plugin, Strategy};
+pub use self::plan::{Cause, Eviction, Exclude, Places, Plan, Restart, World, plan};
+pub use self::plugin::{Namespaces, Plugin, Strategy, Taints};
 pub use self::pod::{Owner, Phase, Pod, Trouble};
+pub use self::pool::Pools;
+pub use self::rollout::{Rollout, Turn, Version};
 pub use self::why::{Held, Why};
 
 /// What is moved, and how much of it.
@@ -56,6 +65,18 @@ pub struct Policy {
     pub breaker: Breaker,
     /// Moves pods only off nodes with these labels (`--node-selector`).
     pub nodes: Vec<(String, String)>,
+}
+
+impl Policy {
+    /// Whether Deployments are rolled out anew.
+    pub fn surges(&self) -> bool {
+        self.strategies.iter().any(|strategy| matches!(strategy.plugin, Plugin::NodeTaints { surge: true, .. }))
+    }
+
+    /// Whether pods may be moved off the node at all.
+    fn selects(&self, node: &VirtualNode) -> bool {
+        self.nodes.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+    }
 }
 
 /// What is never moved. Pods of a `DaemonSet` and mirror pods never are.

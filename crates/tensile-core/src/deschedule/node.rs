@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::names;
 use crate::placement::selector::Taint;
+use crate::resources::ResourceVector;
 
 /// A virtual node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +16,10 @@ pub struct VirtualNode {
     pub labels: BTreeMap<String, String>,
     /// Its taints, also that of a cordon.
     pub taints: Vec<Taint>,
+    /// It takes no pods that do not tolerate that.
+    pub cordoned: bool,
+    /// What it offers to all its pods together.
+    pub allocatable: ResourceVector,
     /// Since when it is not ready; `None` while it is.
     pub not_ready_since: Option<Timestamp>,
 }
@@ -27,15 +33,23 @@ impl VirtualNode {
         let ready = node["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
         let since = ready.map_or(&node["metadata"]["creationTimestamp"], |ready| &ready["lastTransitionTime"]);
         let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
+        let taint = |taint: &Value| Taint {
+            key: text(&taint["key"]),
+            value: text(&taint["value"]),
+            effect: text(&taint["effect"]),
+        };
+        let mut taints: Vec<Taint> = taints.map(taint).collect();
+        let cordoned = node["spec"]["unschedulable"] == true;
+        let cordon = || taint(&json!({ "key": names::NODE_UNSCHEDULABLE, "effect": "NoSchedule" }));
+        if cordoned && !taints.contains(&cordon()) {
+            // A controller adds it a moment later.
+            taints.push(cordon());
+        }
         Self {
             labels: labels.map(|(key, value)| (key.clone(), text(value))).collect(),
-            taints: taints
-                .map(|taint| Taint {
-                    key: text(&taint["key"]),
-                    value: text(&taint["value"]),
-                    effect: text(&taint["effect"]),
-                })
-                .collect(),
+            taints,
+            cordoned,
+            allocatable: ResourceVector::from_json(&node["status"]["allocatable"]).unwrap_or_default(),
             not_ready_since: (!is_ready).then(|| text(since).parse().unwrap_or(Timestamp::UNIX_EPOCH)),
         }
     }

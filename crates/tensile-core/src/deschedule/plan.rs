@@ -1,39 +1,62 @@
 //! What is to be done now: exclusions to write, pods to evict, pods to leave where they are and why.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::back_off::later;
 use super::planner::Planner;
-use super::{Buckets, Fit, Guard, Held, JobFacts, Pod, Policy, Strategy, VirtualNode, Why};
+use super::{Buckets, Fit, Guard, Held, JobFacts, Pod, Policy, Rollout, Strategy, Version, VirtualNode, Why};
 use crate::exclusion::Record;
+
+/// So long its controller may take to make a pod again; then it is not waited for any more.
+const SUCCESSION: Duration = Duration::from_secs(10);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// What was seen.
 #[derive(Debug, Clone, Copy)]
 pub struct World<'a> {
     /// The upper pods, by UID.
-    pub pods: &'a BTreeMap<Box<str>, Pod>,
+    pub pods: &'a BTreeMap<Arc<str>, Pod>,
     /// The virtual nodes, by name.
-    pub nodes: &'a BTreeMap<Box<str>, VirtualNode>,
+    pub nodes: &'a BTreeMap<Arc<str>, VirtualNode>,
     /// The Jobs that were asked for, by UID.
-    pub jobs: &'a BTreeMap<Box<str>, JobFacts>,
+    pub jobs: &'a BTreeMap<Arc<str>, JobFacts>,
+    /// The `ReplicaSet`s that were asked for, by UID.
+    pub rollouts: &'a BTreeMap<Arc<str>, Rollout>,
     /// The exclusions that the cluster holds, by key.
     pub records: &'a BTreeMap<String, Record>,
     /// Pods whose eviction was asked for, and which were not seen since, by UID.
-    pub asked: &'a BTreeSet<Box<str>>,
+    pub asked: &'a BTreeSet<Arc<str>>,
+    /// Owners a pod of which was evicted a moment ago, by UID, and when.
+    pub evicted: &'a BTreeMap<Arc<str>, Timestamp>,
     /// Bare pods whose move is written in a journal, by UID.
-    pub moves: &'a BTreeSet<Box<str>>,
+    pub moves: &'a BTreeSet<Arc<str>>,
     /// Whether exclusions are enforced.
     pub guard: &'a Guard,
     /// The multi-scheduler, if there is one.
     pub places: Option<Places<'a>>,
 }
 
+impl World<'_> {
+    /// Whether the pod is on its way off its node.
+    pub(super) fn is_leaving(&self, pod: &Pod) -> bool {
+        pod.deleting || pod.kept || self.asked.contains(&pod.uid) || self.is_moving(pod)
+    }
+
+    /// Whether a journal is about the pod, old or new.
+    fn is_moving(&self, pod: &Pod) -> bool {
+        self.moves.contains(&pod.uid) || pod.origin.as_ref().is_some_and(|origin| self.moves.contains(origin))
+    }
+}
+
 /// What the multi-scheduler said.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
     /// Of pods that it was asked about, by UID; `None` where it gave no answer: then it is as without.
-    pub fits: &'a BTreeMap<Box<str>, Option<Fit>>,
+    pub fits: &'a BTreeMap<Arc<str>, Option<Fit>>,
     /// It answers, and keeps the pods of this scheduler off the nodes that they are excluded from.
     pub enforces: Option<&'a str>,
 }
@@ -48,16 +71,18 @@ pub struct Plan {
     /// Pods without a controller to evict and make again.
     pub recreate: Vec<Eviction>,
     /// Pods that no move holds any more, by UID: the finalizer goes.
-    pub release: Vec<Box<str>>,
+    pub release: Vec<Arc<str>>,
     /// Pods that are left where they are, though a strategy found them.
     pub held: Vec<Held>,
-    /// Pods whose Job has to be looked at first, by UID.
-    pub ask: Vec<Box<str>>,
+    /// Deployments to roll out anew.
+    pub restart: Vec<Restart>,
+    /// Pods whose Job, or `ReplicaSet` and Deployment, have to be looked at first, by UID.
+    pub ask: Vec<Arc<str>>,
     /// Pods of which the multi-scheduler has to say first where they would fit, by UID.
-    pub fit: Vec<Box<str>>,
+    pub fit: Vec<Arc<str>>,
     /// Pods on which the condition [`names::PLACEABLE`](crate::names::PLACEABLE) has to be set to `False`, or taken away
     /// (`true`), by UID.
-    pub placeable: Vec<(Box<str>, bool)>,
+    pub placeable: Vec<(Arc<str>, bool)>,
     /// A canary has to be sent ([`super::canary`]).
     pub canary: bool,
     /// When to look again, if nothing changes before.
@@ -72,16 +97,27 @@ pub struct Exclude {
     /// What it shall be.
     pub record: Record,
     /// UID of the pod that is the reason; empty for the canary.
-    pub pod: Box<str>,
+    pub pod: Arc<str>,
 }
 
 /// A pod to evict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Eviction {
     /// Its UID.
-    pub pod: Box<str>,
+    pub pod: Arc<str>,
     /// Why.
     pub cause: Cause,
+}
+
+/// A Deployment to roll out anew.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Restart {
+    /// UID of the pod that is the reason.
+    pub pod: Arc<str>,
+    /// The Deployment, in its namespace.
+    pub deployment: Version,
+    /// In words.
+    pub reason: String,
 }
 
 /// Why a pod is evicted.
@@ -90,7 +126,7 @@ pub enum Cause {
     /// A strategy found it.
     Found {
         /// Off this node.
-        node: Box<str>,
+        node: Arc<str>,
         /// The profile.
         profile: String,
         /// The plugin.
@@ -114,15 +150,9 @@ pub(super) struct Found<'a> {
 /// The next steps. The same world gives the same plan, as far as `buckets` allow it.
 pub fn plan(world: &World<'_>, policy: &Policy, buckets: &mut Buckets, now: Timestamp) -> Plan {
     let (mut plan, mut found, mut unbound) = (Plan::default(), Vec::new(), Vec::new());
-    let in_journal = |pod: &Pod| {
-        world.moves.contains(&pod.uid) || pod.origin.as_ref().is_some_and(|origin| world.moves.contains(origin))
-    };
-    let held = world.pods.values().filter(|pod| pod.kept && !in_journal(pod));
+    let held = world.pods.values().filter(|pod| pod.kept && !world.is_moving(pod));
     plan.release = held.map(|pod| pod.uid.clone()).collect();
-    for pod in world.pods.values().filter(|pod| !pod.deleting && !pod.kept && !world.asked.contains(&pod.uid)) {
-        if in_journal(pod) {
-            continue;
-        }
+    for pod in world.pods.values().filter(|pod| !world.is_leaving(pod)) {
         match &pod.node {
             Some(node) => found.extend(find(world, policy, pod, node, now, &mut plan)),
             None if pod.unbound.is_some() => unbound.push(pod),
@@ -134,21 +164,49 @@ pub fn plan(world: &World<'_>, policy: &Policy, buckets: &mut Buckets, now: Time
     let in_flight = world.pods.values().filter(|pod| pod.deleting && pod.evicted || world.asked.contains(&pod.uid));
     let busy = in_flight.filter_map(|pod| Some(pod.owner.as_ref()?.uid.clone())).collect();
     world.guard.plan(world.records, &mut plan, now);
-    let granted = BTreeMap::new();
-    let mut planner = Planner { world, policy, buckets, now, outages, busy, granted, plan };
+    let (granted, unsettled) = (BTreeMap::new(), unsettled(world, policy, now, &mut plan));
+    let mut planner = Planner { world, policy, buckets, now, outages, busy, unsettled, granted, plan };
     for found in found {
         planner.bound(&found);
     }
     for pod in unbound {
         planner.unbound(pod);
     }
+    for strategy in policy.strategies.iter().filter(|strategy| strategy.plugin.balances()) {
+        planner.balance(strategy);
+    }
     let mut plan = planner.plan;
     plan.placeable = placeable(world, &plan);
     plan
 }
 
+/// The owners, by UID, whose pods do not all serve: of them, no pod that does is disturbed.
+fn unsettled(world: &World<'_>, policy: &Policy, now: Timestamp, plan: &mut Plan) -> BTreeSet<Arc<str>> {
+    if !policy.strategies.iter().any(|strategy| strategy.plugin.disturbs()) {
+        return BTreeSet::new();
+    }
+    let mut unsettled = BTreeSet::new();
+    let recent = world.evicted.iter().filter(|(_, at)| now < later(**at, SUCCESSION));
+    let mut awaited: BTreeMap<&Arc<str>, Timestamp> = recent.map(|(owner, at)| (owner, *at)).collect();
+    for pod in world.pods.values().filter(|pod| !pod.finished()) {
+        let Some(owner) = &pod.owner else { continue };
+        if pod.deleting || !pod.ready {
+            unsettled.insert(owner.uid.clone());
+        }
+        // Creation times are whole seconds.
+        if awaited.get(&owner.uid).is_some_and(|at| later(pod.created, SECOND) > *at) {
+            awaited.remove(&owner.uid);
+        }
+    }
+    for (owner, at) in awaited {
+        look_again(plan, later(at, SUCCESSION));
+        unsettled.insert(owner.clone());
+    }
+    unsettled
+}
+
 /// Where the condition that says that a pod fits nowhere does not say what is so.
-fn placeable(world: &World<'_>, plan: &Plan) -> Vec<(Box<str>, bool)> {
+fn placeable(world: &World<'_>, plan: &Plan) -> Vec<(Arc<str>, bool)> {
     let nowhere: BTreeSet<&str> =
         plan.held.iter().filter(|held| held.why == Why::NowhereFits).map(|held| &*held.pod).collect();
     let unknown: BTreeSet<&str> = plan.fit.iter().map(AsRef::as_ref).collect();
@@ -167,7 +225,7 @@ fn find<'a>(
     plan: &mut Plan,
 ) -> Option<Found<'a>> {
     let virtual_node = world.nodes.get(node)?;
-    if !policy.nodes.iter().all(|(key, value)| virtual_node.labels.get(key) == Some(value)) {
+    if !policy.selects(virtual_node) {
         return None;
     }
     for strategy in policy.strategies.iter().filter(|strategy| strategy.namespaces.has(&pod.namespace)) {
@@ -183,7 +241,7 @@ fn find<'a>(
 /// The nodes whose pods fail in such number that moving them is no help.
 fn outages<'a>(world: &World<'_>, policy: &Policy, found: &[Found<'a>]) -> BTreeSet<&'a str> {
     let mut failing: BTreeMap<&str, usize> = BTreeMap::new();
-    for found in found.iter().filter(|found| !found.strategy.plugin.is_about_room()) {
+    for found in found.iter().filter(|found| found.strategy.plugin.shows_failure()) {
         *failing.entry(found.node).or_default() += 1;
     }
     failing.retain(|_, count| *count >= policy.breaker.at_least);

@@ -1,13 +1,15 @@
 //! The judgement on each pod that may have to move.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::back_off::{earlier, later};
-use super::plan::{Cause, Eviction, Exclude, Found, Plan, World, look_again};
-use super::{Buckets, Held, Permit, Plugin, Pod, Policy, Why};
+use super::balance::Scales;
+use super::plan::{Cause, Eviction, Exclude, Found, Plan, Restart, World, look_again};
+use super::{Buckets, Held, Permit, Plugin, Pod, Policy, Strategy, Turn, Why};
 use crate::exclusion::{Exclusion, Record};
 
 /// An exclusion that ends sooner does not count: the pod's successor could be made after it.
@@ -15,6 +17,8 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// A pod that is on a node so long after its owner was excluded from it shows that nobody enforces exclusions. Before,
 /// the webhook may not have heard of it; creation times are whole seconds of another clock.
 const SLACK: Duration = Duration::from_secs(5);
+/// A rollout that is under way is looked at again after this time.
+const ROLLOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Planner<'a, 'w> {
     pub(super) world: &'a World<'w>,
@@ -23,7 +27,9 @@ pub(super) struct Planner<'a, 'w> {
     pub(super) now: Timestamp,
     pub(super) outages: BTreeSet<&'a str>,
     /// Owners with a move in flight, by UID.
-    pub(super) busy: BTreeSet<Box<str>>,
+    pub(super) busy: BTreeSet<Arc<str>>,
+    /// Owners whose pods do not all serve, by UID.
+    pub(super) unsettled: BTreeSet<Arc<str>>,
     /// Moves that the multi-scheduler's room was counted on for already, by node.
     pub(super) granted: BTreeMap<&'a str, u64>,
     pub(super) plan: Plan,
@@ -33,25 +39,45 @@ impl<'a, 'w> Planner<'a, 'w> {
     /// A pod on a node that a strategy found.
     pub(super) fn bound(&mut self, found: &Found<'_>) {
         let pod = found.pod;
-        match self.judge(found) {
-            Ok(()) => {}
-            Err(why) => {
-                if let Why::Parked(until) = &why {
-                    look_again(&mut self.plan, *until);
-                }
-                self.plan.held.push(Held { pod: pod.uid.clone(), why });
+        if let Err(why) = self.judge(found) {
+            if let Why::Parked(until) = &why {
+                look_again(&mut self.plan, *until);
+            }
+            self.plan.held.push(Held { pod: pod.uid.clone(), why });
+        }
+    }
+
+    /// As many pods as it takes to bring the nodes into balance. Those that cannot be moved are passed over.
+    pub(super) fn balance(&mut self, strategy: &Strategy) {
+        let (world, policy, now) = (self.world, self.policy, self.now);
+        let movable = |pod: &Pod| may_move(policy, pod, now).is_ok();
+        let Some(mut scales) = Scales::weigh(world, policy, strategy, movable) else { return };
+        while let Some((pod, node)) = scales.next() {
+            let reason = format!("{node} is out of balance");
+            let found = Found { at: now, pod, node, strategy, reason };
+            if self.judge(&found) == Ok(true) {
+                scales.moves(pod);
             }
         }
     }
 
-    fn judge(&mut self, found: &Found<'_>) -> Result<(), Why> {
-        let (pod, node) = (found.pod, found.node);
-        let owner: Box<str> = self.may_move(pod)?.into();
-        if self.outages.contains(node) && !found.strategy.plugin.is_about_room() {
+    /// Whether something is done about the pod; `false`: it has to wait.
+    fn judge(&mut self, found: &Found<'_>) -> Result<bool, Why> {
+        let (pod, node, plugin) = (found.pod, found.node, &found.strategy.plugin);
+        let owner: Arc<str> = may_move(self.policy, pod, self.now)?.into();
+        if self.outages.contains(node) && plugin.shows_failure() {
             return Err(Why::Outage(node.into()));
         }
-        if self.busy.contains(&*owner) || !self.job_allows(pod)? || !self.enforced(pod)? {
-            return Ok(());
+        if self.busy.contains(&*owner) || (plugin.disturbs() && pod.ready && self.unsettled.contains(&*owner)) {
+            return Ok(false);
+        }
+        if let Plugin::NodeTaints { surge: true, .. } = plugin
+            && let Some(done) = self.roll_out(found, &owner)?
+        {
+            return Ok(done);
+        }
+        if !self.job_allows(pod)? || !self.enforced(pod)? {
+            return Ok(false);
         }
         let cause = || Cause::Found {
             node: node.into(),
@@ -66,38 +92,47 @@ impl<'a, 'w> Planner<'a, 'w> {
                 look_again(&mut self.plan, until);
                 return Err(Why::NotEnforced(node.into()));
             }
-            self.evict(pod, &owner, node, cause());
-            return Ok(());
+            return Ok(self.evict(pod, &owner, node, cause()));
         }
-        let mut exclude = self.exclude(pod, node)?;
-        if !self.has_place(pod, node, &mut exclude.record)? {
-            return Ok(());
+        let mut exclude = self.exclude(pod, node, plugin.disturbs())?;
+        if !self.has_place(pod, node, plugin.disturbs(), &mut exclude.record)? {
+            return Ok(false);
         }
         self.plan.exclude.push(exclude);
         self.busy.insert(owner);
-        Ok(())
+        Ok(true)
     }
 
-    /// Who makes the pod again: its controller, or, if the policy says so, we; then it is its own owner.
-    fn may_move<'p>(&self, pod: &'p Pod) -> Result<&'p str, Why> {
-        let protections = &self.policy.protections;
-        if pod.owner.is_none() && (pod.mirror || !protections.recreate) {
-            return Err(Why::NoController);
+    /// Lets its Deployment bring new pods first, if it is one's. Whether something is done; `None`: it cannot do that.
+    fn roll_out(&mut self, found: &Found<'_>, owner: &str) -> Result<Option<bool>, Why> {
+        let (pod, node) = (found.pod, found.node);
+        if pod.owner.as_ref().is_none_or(|owner| &*owner.kind != "ReplicaSet") {
+            return Ok(None);
         }
-        let kind = pod.owner.as_ref().map(|owner| &*owner.kind);
-        let protected = [
-            (kind == Some("DaemonSet"), "pods of a DaemonSet"),
-            (pod.mirror || kind == Some("Node"), "mirror pods"),
-            // What has run may not run twice; only a controller knows whether it may.
-            (kind.is_none() && (pod.started || pod.finished()), "pods without a controller that have started"),
-            (pod.priority >= protections.priority, "pods of its priority"),
-            (pod.claims && protections.claims, "pods with a persistent volume claim"),
-            (pod.local_storage && pod.started && protections.local_storage, "pods with local data"),
-            (later(pod.created, protections.min_age) > self.now, "young pods"),
-        ];
-        match protected.iter().find(|(protected, _)| *protected) {
-            Some((_, what)) => Err(Why::Protected(what)),
-            None => Ok(own_or(pod)),
+        let Some(rollout) = self.world.rollouts.get(owner) else {
+            self.plan.ask.push(pod.uid.clone());
+            return Ok(Some(false));
+        };
+        match (rollout.turn(), &rollout.deployment) {
+            (Turn::Restart, Some(deployment)) => {
+                if !self.ready_nodes(pod).any(|name| name != node) {
+                    return Err(Why::NowhereElse);
+                }
+                if let Err(when) = self.buckets.take(node, &pod.namespace, self.now) {
+                    look_again(&mut self.plan, when);
+                    return Ok(Some(false));
+                }
+                let (pod, deployment, reason) = (pod.uid.clone(), deployment.clone(), found.reason.clone());
+                self.plan.restart.push(Restart { pod, deployment, reason });
+                self.busy.insert(owner.into());
+                Ok(Some(true))
+            }
+            (Turn::Wait, _) => {
+                let soon = later(self.now, ROLLOUT);
+                look_again(&mut self.plan, soon);
+                Ok(Some(false))
+            }
+            _ => Ok(None),
         }
     }
 
@@ -130,7 +165,8 @@ impl<'a, 'w> Planner<'a, 'w> {
         }
     }
 
-    fn evict(&mut self, pod: &Pod, owner: &str, node: &str, cause: Cause) {
+    /// Whether the limits allow it now.
+    fn evict(&mut self, pod: &Pod, owner: &str, node: &str, cause: Cause) -> bool {
         match self.buckets.take(node, &pod.namespace, self.now) {
             Ok(()) => {
                 self.busy.insert(owner.into());
@@ -140,14 +176,18 @@ impl<'a, 'w> Planner<'a, 'w> {
                 } else {
                     self.plan.recreate.push(eviction);
                 }
+                true
             }
-            Err(when) => look_again(&mut self.plan, when),
+            Err(when) => {
+                look_again(&mut self.plan, when);
+                false
+            }
         }
     }
 
     /// The record that excludes the pod's next incarnation from `node`, and leaves it somewhere to go: if it is excluded
-    /// from all other nodes, the oldest exclusion ends.
-    fn exclude(&self, pod: &Pod, node: &str) -> Result<Exclude, Why> {
+    /// from all other nodes, the oldest exclusion ends; unless it is only `disturbed`: then it stays.
+    fn exclude(&self, pod: &Pod, node: &str, disturbed: bool) -> Result<Exclude, Why> {
         let (back_off, key) = (&self.policy.back_off, pod.subject().key());
         let candidates: Vec<&str> = self.ready_nodes(pod).filter(|name| *name != node).collect();
         if candidates.is_empty() {
@@ -164,6 +204,9 @@ impl<'a, 'w> Planner<'a, 'w> {
         let excluded: BTreeSet<&str> =
             self.exclusions(pod).filter(|exclusion| exclusion.until > self.now).map(|e| e.node.as_str()).collect();
         if candidates.iter().all(|candidate| excluded.contains(candidate)) {
+            if disturbed {
+                return Err(Why::NowhereElse);
+            }
             let among = |exclusion: &&mut Exclusion| candidates.contains(&exclusion.node.as_str());
             let live = next.nodes.iter_mut().filter(|exclusion| exclusion.until > self.now).filter(among);
             let oldest = live.min_by_key(|exclusion| back_off.since(exclusion)).ok_or(Why::NowhereElse)?;
@@ -173,8 +216,9 @@ impl<'a, 'w> Planner<'a, 'w> {
     }
 
     /// Whether the multi-scheduler, if there is one, knows room for the pod off `node`; `false` until it was asked. Room is
-    /// counted once in a plan. Where only nodes have it that the pod would be kept off, that ends early in `record`.
-    fn has_place(&mut self, pod: &Pod, node: &str, record: &mut Record) -> Result<bool, Why> {
+    /// counted once in a plan. Where only nodes have it that the pod would be kept off, that ends early in `record`, unless
+    /// the pod is only `disturbed`.
+    fn has_place(&mut self, pod: &Pod, node: &str, disturbed: bool, record: &mut Record) -> Result<bool, Why> {
         let Some(places) = self.world.places else { return Ok(true) };
         let fit = match places.fits.get(&pod.uid) {
             None => {
@@ -190,7 +234,7 @@ impl<'a, 'w> Planner<'a, 'w> {
             let borne = self.borne(pod).any(|exclusion| *exclusion.node == ***name);
             there.not_ready_since.is_none() && ***name != *node && pod.may_go_to(name, there, borne)
         });
-        let roomy = others.map(|(name, _)| &**name).filter(|name| left(name) > 0);
+        let roomy = others.map(|(name, _)| &**name).filter(|name| left(name) > 0 && !(disturbed && excluded(name)));
         let best = roomy.max_by_key(|name| (!excluded(name), left(name))).ok_or(Why::NowhereFits)?;
         for exclusion in record.nodes.iter_mut().filter(|exclusion| exclusion.node == best) {
             exclusion.until = exclusion.until.min(self.now);
@@ -217,7 +261,7 @@ impl<'a, 'w> Planner<'a, 'w> {
         if due > self.now {
             look_again(&mut self.plan, due);
         } else if oldest.until <= self.now {
-            if self.may_move(pod).is_ok() && self.job_allows(pod) == Ok(true) {
+            if may_move(self.policy, pod, self.now).is_ok() && self.job_allows(pod) == Ok(true) {
                 self.evict(pod, owner, "", Cause::Outlived);
             }
         } else if let Some(node) = self.roomy_again(pod, &borne) {
@@ -285,6 +329,29 @@ impl<'a, 'w> Planner<'a, 'w> {
         let (back_off, created) = (self.policy.back_off, pod.created);
         self.exclusions(pod)
             .filter(move |exclusion| (earlier(back_off.since(exclusion), MARGIN)..exclusion.until).contains(&created))
+    }
+}
+
+/// Who makes the pod again: its controller, or, if the policy says so, we; then it is its own owner.
+fn may_move<'p>(policy: &Policy, pod: &'p Pod, now: Timestamp) -> Result<&'p str, Why> {
+    let protections = &policy.protections;
+    if pod.owner.is_none() && (pod.mirror || !protections.recreate) {
+        return Err(Why::NoController);
+    }
+    let kind = pod.owner.as_ref().map(|owner| &*owner.kind);
+    let protected = [
+        (kind == Some("DaemonSet"), "pods of a DaemonSet"),
+        (pod.mirror || kind == Some("Node"), "mirror pods"),
+        // What has run may not run twice; only a controller knows whether it may.
+        (kind.is_none() && (pod.started || pod.finished()), "pods without a controller that have started"),
+        (pod.priority >= protections.priority, "pods of its priority"),
+        (pod.claims && protections.claims, "pods with a persistent volume claim"),
+        (pod.local_storage && pod.started && protections.local_storage, "pods with local data"),
+        (later(pod.created, protections.min_age) > now, "young pods"),
+    ];
+    match protected.iter().find(|(protected, _)| *protected) {
+        Some((_, what)) => Err(Why::Protected(what)),
+        None => Ok(own_or(pod)),
     }
 }
 

@@ -1,12 +1,16 @@
 //! What makes a pod move: a plugin of a policy, and the pods it looks at.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::back_off::later;
+use super::balance::Levels;
 use super::node::VirtualNode;
 use super::pod::{Phase, Pod};
+use crate::names;
+use crate::placement::selector::Taint;
 
 /// One enabled plugin of one profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +84,57 @@ pub enum Plugin {
         /// Not of these kinds of owners.
         not_owned_by: Vec<String>,
     },
+    /// `RemovePodsViolatingNodeTaints`: pods that do not tolerate a taint of their node. A cordon is such a taint.
+    NodeTaints {
+        /// Which taints.
+        taints: Taints,
+        /// A Deployment whose strategy has it make new pods first is rolled out anew instead.
+        surge: bool,
+    },
+    /// `LowNodeUtilization`: pods move off nodes that are fuller than `high` while there are some emptier than `low`.
+    LowNodeUtilization {
+        /// Below all of these a node is nearly empty.
+        low: Levels,
+        /// Above one of these it is too full.
+        high: Levels,
+        /// Both are about the distance from the mean of all nodes.
+        deviation: bool,
+        /// Only where more nodes than this are nearly empty.
+        nodes: usize,
+    },
+    /// `HighNodeUtilization`: nodes that are emptier than `low` are emptied.
+    HighNodeUtilization {
+        /// Below all of these a node is nearly empty.
+        low: Levels,
+        /// Only where more nodes than this are nearly empty.
+        nodes: usize,
+    },
+}
+
+/// Some of the taints of a node: `KEY` or `KEY=VALUE` each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Taints {
+    /// Only these, if any.
+    pub included: Vec<String>,
+    /// Not these.
+    pub excluded: Vec<String>,
+    /// Also those that schedulers only prefer to avoid.
+    pub prefer: bool,
+}
+
+impl Taints {
+    /// Whether it is one of them. The one that marks virtual nodes never is.
+    fn has(&self, taint: &Taint) -> bool {
+        let is = |one: &String| match one.split_once('=') {
+            Some((key, value)) => taint.key == key && taint.value == value,
+            None => taint.key == *one,
+        };
+        let counts = taint.effect == "NoSchedule" || self.prefer && taint.effect == "PreferNoSchedule";
+        counts
+            && taint.key != names::PROVIDER_TAINT
+            && (self.included.is_empty() || self.included.iter().any(is))
+            && !self.excluded.iter().any(is)
+    }
 }
 
 impl Plugin {
@@ -92,12 +147,26 @@ impl Plugin {
             Self::LifeTime { .. } => "PodLifeTime",
             Self::TooManyRestarts { .. } => "RemovePodsHavingTooManyRestarts",
             Self::Failed { .. } => "RemoveFailedPods",
+            Self::NodeTaints { .. } => "RemovePodsViolatingNodeTaints",
+            Self::LowNodeUtilization { .. } => "LowNodeUtilization",
+            Self::HighNodeUtilization { .. } => "HighNodeUtilization",
         }
     }
 
-    /// Whether it is about room: many such pods are fragmentation, not an outage.
-    pub fn is_about_room(&self) -> bool {
-        matches!(self, Self::UnschedulableBelow { .. })
+    /// Whether it weighs nodes against each other instead of looking at each pod.
+    pub fn balances(&self) -> bool {
+        matches!(self, Self::LowNodeUtilization { .. } | Self::HighNodeUtilization { .. })
+    }
+
+    /// Whether nothing is wrong with the pods that it finds: they are taken one by one, and exclusions that others rely on
+    /// stay.
+    pub fn disturbs(&self) -> bool {
+        self.balances() || matches!(self, Self::NodeTaints { .. })
+    }
+
+    /// Whether many such pods on a node are an outage. Many without room are fragmentation.
+    pub fn shows_failure(&self) -> bool {
+        !self.disturbs() && !matches!(self, Self::UnschedulableBelow { .. })
     }
 
     /// From when on the pod is to be moved, if it stays as it is, and why.
@@ -121,7 +190,7 @@ impl Plugin {
                     .then(|| (later(pod.created, *max), format!("it is older than {} s and {state}", max.as_secs())))
             }
             Self::TooManyRestarts { threshold, init, states } => {
-                let count = pod.restarts.saturating_add(if *init { pod.init_restarts } else { 0 });
+                let count = u64::from(pod.restarts) + if *init { u64::from(pod.init_restarts) } else { 0 };
                 let state = in_state(pod, states)?;
                 (count >= *threshold).then(|| (pod.created, format!("it was restarted {count} times and is {state}")))
             }
@@ -132,6 +201,15 @@ impl Plugin {
                 let reason = reason.filter(|_| pod.phase == Phase::Failed && !left_out)?;
                 Some((later(pod.created, *min_life), format!("it has failed: {reason}")))
             }
+            Self::NodeTaints { taints, .. } => {
+                let node = node.filter(|node| node.not_ready_since.is_none() && !pod.finished())?;
+                let mut counting = node.taints.iter().filter(|taint| taints.has(taint)).peekable();
+                // Most nodes have none, and tolerations are read for each pod.
+                counting.peek()?;
+                let Taint { key, effect, .. } = pod.untolerated(counting)?;
+                Some((pod.created, format!("it does not tolerate the taint {key}:{effect} of its node")))
+            }
+            Self::LowNodeUtilization { .. } | Self::HighNodeUtilization { .. } => None,
         }
     }
 }
@@ -145,6 +223,6 @@ fn in_state<'a>(pod: &'a Pod, states: &[String]) -> Option<&'a str> {
     among(&pod.reasons, states)
 }
 
-fn among<'a>(reasons: &'a [Box<str>], wanted: &[String]) -> Option<&'a str> {
+fn among<'a>(reasons: &'a [Arc<str>], wanted: &[String]) -> Option<&'a str> {
     reasons.iter().map(AsRef::as_ref).find(|reason| wanted.iter().any(|wanted| wanted == reason))
 }

@@ -1,11 +1,14 @@
 //! The digest of an upper pod: what decisions about moving it need, and no more.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::exclusion::{self, Subject};
 use crate::names;
-use crate::placement::selector::{HardConstraints, Node};
+use crate::placement::selector::{HardConstraints, Node, Taint};
+use crate::resources::{ResourceVector, pod_request};
 
 use super::node::VirtualNode;
 
@@ -14,21 +17,21 @@ use super::node::VirtualNode;
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, and any may hold with any other")]
 pub struct Pod {
     /// Its namespace.
-    pub namespace: Box<str>,
+    pub namespace: Arc<str>,
     /// Its name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// Its UID.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// The version this was read from.
-    pub resource_version: Box<str>,
+    pub resource_version: Arc<str>,
     /// The node it is bound to.
-    pub node: Option<Box<str>>,
+    pub node: Option<Arc<str>>,
     /// The controller that makes it again.
-    pub owner: Option<Owner>,
+    pub owner: Option<Arc<Owner>>,
     /// Its index there: ordinal or completion index.
-    pub index: Option<Box<str>>,
+    pub index: Option<Arc<str>>,
     /// How many times that index failed, where the Job counts it.
-    pub index_failures: u64,
+    pub index_failures: u32,
     /// When it was made.
     pub created: Timestamp,
     /// Its phase.
@@ -42,25 +45,27 @@ pub struct Pod {
     /// It bears the finalizer [`names::MOVE`].
     pub kept: bool,
     /// UID of the bare pod that it was made of ([`names::ORIGIN_UID`]).
-    pub origin: Option<Box<str>>,
+    pub origin: Option<Arc<str>>,
     /// A kubelet has taken it in.
     pub started: bool,
+    /// It serves.
+    pub ready: bool,
     /// The lower scheduler finds no node for it.
-    pub unschedulable: Option<Trouble>,
+    pub unschedulable: Option<Box<Trouble>>,
     /// The lower cluster does not take it.
-    pub refused: Option<Trouble>,
+    pub refused: Option<Box<Trouble>>,
     /// The upper scheduler finds no node for it.
-    pub unbound: Option<Trouble>,
+    pub unbound: Option<Box<Trouble>>,
     /// It shows that it fits nowhere else ([`names::PLACEABLE`]).
     pub unplaceable: bool,
     /// Who schedules it, if that is not the default scheduler.
-    pub scheduler: Option<Box<str>>,
+    pub scheduler: Option<Arc<str>>,
     /// Restarts of its containers.
-    pub restarts: u64,
+    pub restarts: u32,
     /// Restarts of its init containers.
-    pub init_restarts: u64,
+    pub init_restarts: u32,
     /// What its status and its containers give as reasons, such as `CrashLoopBackOff`.
-    pub reasons: Vec<Box<str>>,
+    pub reasons: Box<[Arc<str>]>,
     /// Its priority.
     pub priority: i32,
     /// It is another kubelet's own (a mirror pod).
@@ -69,21 +74,23 @@ pub struct Pod {
     pub claims: bool,
     /// It has an `emptyDir` or `hostPath`.
     pub local_storage: bool,
-    /// What of its spec says where it may go, as JSON; kept only of those that have not started.
-    constraints: Option<Box<str>>,
+    /// What it asks for; nothing, if that cannot be read.
+    pub requests: Arc<ResourceVector>,
+    /// What of its spec says where it may go, as JSON.
+    pub(super) constraints: Option<Arc<str>>,
 }
 
 /// A pod's controller.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// Such as `apps/v1`.
-    pub api_version: Box<str>,
+    pub api_version: Arc<str>,
     /// Such as `ReplicaSet`.
-    pub kind: Box<str>,
+    pub kind: Arc<str>,
     /// Its name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// Its UID.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
 }
 
 /// A condition that is `False`.
@@ -92,7 +99,7 @@ pub struct Trouble {
     /// Since when.
     pub since: Timestamp,
     /// In the words of who said it.
-    pub message: Box<str>,
+    pub message: Arc<str>,
 }
 
 /// `status.phase`.
@@ -127,8 +134,7 @@ impl Pod {
     /// Reads a pod. `None`: it lacks what tells one pod from another, and nothing is done about it.
     pub fn read(pod: &Value) -> Option<Self> {
         let (meta, spec, status) = (&pod["metadata"], &pod["spec"], &pod["status"]);
-        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(Box::<str>::from);
-        let started = status["startTime"].is_string();
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(Arc::<str>::from);
         let volumes = || spec["volumes"].as_array().into_iter().flatten();
         let has = |kind: &str| volumes().any(|volume| !volume[kind].is_null());
         let index = names::POD_INDEXES.iter().find_map(|label| text(&meta["labels"][*label]));
@@ -140,7 +146,7 @@ impl Pod {
             resource_version: text(&meta["resourceVersion"])?,
             created: meta["creationTimestamp"].as_str()?.parse().ok()?,
             node: text(&spec["nodeName"]),
-            owner: owner(meta),
+            owner: owner(meta).map(Arc::new),
             index,
             index_failures: failures.and_then(|count| count.parse().ok()).unwrap_or_default(),
             phase: phase(status),
@@ -153,7 +159,8 @@ impl Pod {
                 && (!spec["nodeName"].is_string() || matches!(phase(status), Phase::Succeeded | Phase::Failed)),
             kept: meta["finalizers"].as_array().is_some_and(|all| all.iter().any(|name| name == names::MOVE)),
             origin: text(&meta["annotations"][names::ORIGIN_UID]),
-            started,
+            started: status["startTime"].is_string(),
+            ready: condition(status, "Ready", "True").is_some(),
             unschedulable: condition(status, names::SCHEDULED, "False")
                 .filter(|condition| no_place(condition))
                 .and_then(trouble),
@@ -170,15 +177,15 @@ impl Pod {
             mirror: !meta["annotations"]["kubernetes.io/config.mirror"].is_null(),
             claims: has("persistentVolumeClaim"),
             local_storage: has("emptyDir") || has("hostPath"),
-            constraints: (!started).then(|| constraints(spec).to_string().into()),
+            requests: Arc::new(pod_request(spec).unwrap_or_default()),
+            constraints: constraints(spec).map(|constraints| constraints.to_string().into()),
         })
     }
 
     /// Whether its author's constraints allow it on the node. What cannot be read allows nothing: it stays where it is.
     /// `borne`: an exclusion of ours from this node was laid on it when it was made; the next one need not have it.
     pub fn may_go_to(&self, name: &str, node: &VirtualNode, borne: bool) -> bool {
-        let text = self.constraints.as_deref().unwrap_or("{}");
-        let Ok(mut spec) = serde_json::from_str::<Map<String, Value>>(text) else { return false };
+        let Some(mut spec) = self.constrained_spec() else { return false };
         if borne {
             let mut affinity = spec.remove("affinity");
             exclusion::lift(&mut affinity, [name]);
@@ -186,6 +193,17 @@ impl Pod {
         }
         let Ok(constraints) = HardConstraints::of_spec(&spec) else { return false };
         constraints.select(Node { name, labels: &node.labels }) && constraints.untolerated(&node.taints).is_none()
+    }
+
+    /// The first of these taints that it does not tolerate. One whose tolerations cannot be read tolerates all: it stays.
+    pub(super) fn untolerated<'t>(&self, mut taints: impl Iterator<Item = &'t Taint>) -> Option<&'t Taint> {
+        let spec = self.constrained_spec()?;
+        let tolerations = HardConstraints::of_spec(&spec).ok()?.tolerations;
+        taints.find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+    }
+
+    fn constrained_spec(&self) -> Option<Map<String, Value>> {
+        serde_json::from_str(self.constraints.as_deref().unwrap_or("{}")).ok()
     }
 
     /// Whose pods are excluded when it is moved: those of its own index, where it keeps one.
@@ -216,7 +234,7 @@ const JOB_INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
 fn owner(meta: &Value) -> Option<Owner> {
     let owner = meta["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)?;
-    let text = |member: &str| owner[member].as_str().map(Box::<str>::from);
+    let text = |member: &str| owner[member].as_str().map(Arc::<str>::from);
     Some(Owner {
         api_version: text("apiVersion")?,
         kind: text("kind")?,
@@ -245,27 +263,27 @@ fn no_place(condition: &Value) -> bool {
     condition["reason"] == "Unschedulable" || condition["reason"] == "SchedulerError"
 }
 
-fn trouble(condition: &Value) -> Option<Trouble> {
+fn trouble(condition: &Value) -> Option<Box<Trouble>> {
     let since = condition["lastTransitionTime"].as_str()?.parse().ok()?;
     let said = [&condition["message"], &condition["reason"]].into_iter().find_map(Value::as_str).unwrap_or_default();
-    Some(Trouble { since, message: said.into() })
+    Some(Box::new(Trouble { since, message: said.into() }))
 }
 
-fn restarts(statuses: &Value) -> u64 {
+fn restarts(statuses: &Value) -> u32 {
     let counts = statuses.as_array().into_iter().flatten().filter_map(|status| status["restartCount"].as_u64());
-    counts.fold(0, u64::saturating_add)
+    counts.fold(0, |sum: u32, count| sum.saturating_add(count.try_into().unwrap_or(u32::MAX)))
 }
 
-fn reasons(status: &Value) -> Vec<Box<str>> {
+fn reasons(status: &Value) -> Box<[Arc<str>]> {
     let containers = ["initContainerStatuses", "containerStatuses"].into_iter();
     let containers = containers.flat_map(|list| status[list].as_array().into_iter().flatten());
     let waiting = containers.flat_map(|container| [&container["state"]["waiting"], &container["state"]["terminated"]]);
     let all = [&status["reason"]].into_iter().chain(waiting.map(|state| &state["reason"]));
-    all.filter_map(Value::as_str).filter(|reason| !reason.is_empty()).map(Box::from).collect()
+    all.filter_map(Value::as_str).filter(|reason| !reason.is_empty()).map(Arc::from).collect()
 }
 
 /// The members of a spec by which nodes are filtered.
-fn constraints(spec: &Value) -> Value {
+fn constraints(spec: &Value) -> Option<Value> {
     let mut kept = Map::new();
     for member in ["nodeSelector", "tolerations"] {
         if !spec[member].is_null() {
@@ -275,5 +293,5 @@ fn constraints(spec: &Value) -> Value {
     if !spec["affinity"]["nodeAffinity"].is_null() {
         kept.insert("affinity".to_owned(), json!({ "nodeAffinity": spec["affinity"]["nodeAffinity"] }));
     }
-    kept.into()
+    (!kept.is_empty()).then(|| kept.into())
 }

@@ -1,5 +1,7 @@
 //! What must always hold of a plan, on worlds by chance, and what it does in those that were thought of.
 
+mod balance;
+mod drain;
 mod guarded;
 mod lives;
 mod places;
@@ -7,6 +9,7 @@ mod promises;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -61,7 +64,7 @@ fn stuck(uid: &str, owner: &str, node: &str, since: i64) -> Value {
     })
 }
 
-fn ready(name: &str) -> (Box<str>, VirtualNode) {
+fn ready(name: &str) -> (Arc<str>, VirtualNode) {
     let labels = [("clusterID".to_owned(), name.to_owned())].into();
     (name.into(), VirtualNode { labels, ..VirtualNode::default() })
 }
@@ -75,15 +78,17 @@ fn exclusion(node: &str, since: i64, attempts: u32) -> Exclusion {
 /// What was seen, owned.
 #[derive(Debug, Clone, Default)]
 struct Seen {
-    pods: BTreeMap<Box<str>, Pod>,
-    nodes: BTreeMap<Box<str>, VirtualNode>,
-    jobs: BTreeMap<Box<str>, JobFacts>,
+    pods: BTreeMap<Arc<str>, Pod>,
+    nodes: BTreeMap<Arc<str>, VirtualNode>,
+    jobs: BTreeMap<Arc<str>, JobFacts>,
+    rollouts: BTreeMap<Arc<str>, Rollout>,
     records: BTreeMap<String, Record>,
-    asked: BTreeSet<Box<str>>,
-    moves: BTreeSet<Box<str>>,
+    asked: BTreeSet<Arc<str>>,
+    left: BTreeMap<Arc<str>, Timestamp>,
+    moves: BTreeSet<Arc<str>>,
     guard: Option<Guard>,
     /// With a multi-scheduler.
-    fits: Option<BTreeMap<Box<str>, Option<Fit>>>,
+    fits: Option<BTreeMap<Arc<str>, Option<Fit>>>,
 }
 
 impl Seen {
@@ -103,9 +108,20 @@ impl Seen {
 
     /// Unless there is a guard, exclusions are enforced.
     fn world<'a>(&'a self, enforced: &'a Guard) -> World<'a> {
-        let Self { pods, nodes, jobs, records, asked, moves, guard, fits } = self;
+        let Self { pods, nodes, jobs, rollouts, records, asked, left: evicted, moves, guard, fits } = self;
         let places = fits.as_ref().map(|fits| Places { fits, enforces: Some("multi-scheduler") });
-        World { pods, nodes, jobs, records, asked, moves, guard: guard.as_ref().unwrap_or(enforced), places }
+        World {
+            pods,
+            nodes,
+            jobs,
+            rollouts,
+            records,
+            asked,
+            evicted,
+            moves,
+            guard: guard.as_ref().unwrap_or(enforced),
+            places,
+        }
     }
 
     fn plan(&self, now: i64) -> Plan {

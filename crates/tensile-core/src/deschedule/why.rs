@@ -1,6 +1,7 @@
 //! Why a pod stays where it is, though a strategy found it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Held {
     /// Its UID.
-    pub pod: Box<str>,
+    pub pod: Arc<str>,
     /// Why.
     pub why: Why,
 }
@@ -21,7 +22,7 @@ pub enum Why {
     /// The policy protects pods like it.
     Protected(&'static str),
     /// So many pods of the node fail that it is an outage.
-    Outage(Box<str>),
+    Outage(Arc<str>),
     /// Its Job would count a failure too many.
     JobWouldFail,
     /// No other virtual node may take it.
@@ -31,9 +32,9 @@ pub enum Why {
     /// Its owner was moved too often.
     Parked(Timestamp),
     /// Nothing shows that exclusions are enforced; what is missing.
-    NobodyEnforces(Box<str>),
+    NobodyEnforces(Arc<str>),
     /// It came back to the node that its owner is excluded from.
-    NotEnforced(Box<str>),
+    NotEnforced(Arc<str>),
 }
 
 impl fmt::Display for Why {

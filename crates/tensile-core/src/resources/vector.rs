@@ -83,7 +83,7 @@ impl de::Visitor<'_> for NameVisitor {
 /// Thousandths are exact for everything an API server stores: it rounds every resource list up to them (upstream
 /// `SetDefaults_ResourceList`). A resource that is absent counts as zero, yet is not the same as a resource of amount
 /// zero: a node that reports `example.com/gpu: 0` says that it knows the resource.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceVector(Vec<(ResourceName, i128)>);
 
 impl ResourceVector {

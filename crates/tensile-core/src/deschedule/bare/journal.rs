@@ -1,5 +1,7 @@
 //! The codec of the journal of one move.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::placement::Malformed;
@@ -12,11 +14,11 @@ const VERSION: u64 = 1;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Journal {
     /// Namespace of the pod.
-    pub namespace: Box<str>,
+    pub namespace: Arc<str>,
     /// Its name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// UID of the old one.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// How far it has come.
     pub state: State,
     /// The pod as it is made again ([`super::sanitized`]).
@@ -31,7 +33,7 @@ pub enum State {
     /// It is deleted, or will be.
     Deleting {
         /// Its version when that was decided.
-        version: Box<str>,
+        version: Arc<str>,
     },
 }
 
@@ -66,7 +68,7 @@ impl Journal {
         let manifest = raw::take_object(&mut members, "manifest", root)?;
         let manifest = manifest.ok_or_else(|| root.member("manifest").must_be("an object"))?;
         let text = |name: &str| match members.get(name) {
-            Some(Value::String(text)) if !text.is_empty() => Ok(Box::<str>::from(text.as_str())),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Arc::<str>::from(text.as_str())),
             _ => Err(root.member(name).must_be("a text")),
         };
         let state = match &*text("state")? {
@@ -111,7 +113,7 @@ impl Journal {
         {
             members.insert(name.to_owned(), text.into());
         }
-        members.extend(version.map(|version| ("podVersion".to_owned(), json!(version))));
+        members.extend(version.map(|version| ("podVersion".to_owned(), json!(**version))));
         members.insert("manifest".to_owned(), self.manifest.clone());
         Value::Object(members).to_string()
     }

@@ -310,6 +310,20 @@ fn a_successor_is_kept_off_nodes_and_becomes_what_its_origin_was_again() {
 }
 
 #[test]
+fn an_annotation_that_was_tampered_with_takes_no_constraint_away() {
+    // Of east it says that its author wrote it now; before, that we did.
+    let kept = |pod: &Value| sanitized(pod, &[]).to_string().contains("east");
+    assert!(!kept(&stored()));
+    for text in ["", "{", "3", "[1]", "\"east\"", "[\"west\"]", "{\"east\":1}"] {
+        let mut pod = stored();
+        pod["metadata"]["annotations"]["tensile.io/kept-off"] = json!(text);
+        assert!(kept(&pod), "{text}");
+        let made = sanitized(&pod, &[]);
+        assert!(made["metadata"]["annotations"]["tensile.io/kept-off"].is_null(), "{text}");
+    }
+}
+
+#[test]
 fn fuzz_of_damaged_pods_and_journals() {
     let words = [
         "metadata",

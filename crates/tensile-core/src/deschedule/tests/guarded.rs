@@ -65,7 +65,7 @@ fn a_finalizer_of_a_move_that_is_over_goes() {
     };
     let successor = kept("q", &json!({"metadata": {"annotations": {"tensile.io/origin-uid": "p"}}}));
     let mut seen = Seen::of(&["a", "b"], &[kept("p", &json!({})), successor]);
-    assert_eq!(seen.plan(0).release, ["p", "q"].map(Box::<str>::from));
+    assert_eq!(seen.plan(0).release, ["p", "q"].map(Arc::<str>::from));
     seen.moves.insert("p".into());
     let plan = seen.plan(0);
     assert_eq!((plan.release, plan.exclude), (vec![], vec![]));

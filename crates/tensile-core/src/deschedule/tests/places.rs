@@ -9,7 +9,7 @@ fn fit(nodes: &[(&str, u64)]) -> Option<Fit> {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "as it is kept")]
-fn asked(answers: &[(&str, Option<Fit>)]) -> Option<BTreeMap<Box<str>, Option<Fit>>> {
+fn asked(answers: &[(&str, Option<Fit>)]) -> Option<BTreeMap<Arc<str>, Option<Fit>>> {
     Some(answers.iter().map(|(uid, fit)| ((*uid).into(), fit.clone())).collect())
 }
 
@@ -22,7 +22,7 @@ fn a_pod_moves_only_where_there_is_room() {
     seen.fits = asked(&[("p", fit(&[("a", 0), ("b", 0), ("c", 0)]))]);
     let nowhere = seen.plan(0);
     assert_eq!((held(&nowhere), nowhere.exclude.len()), (vec![("p", &Why::NowhereFits)], 0));
-    assert_eq!(nowhere.placeable, [(Box::from("p"), false)]);
+    assert_eq!(nowhere.placeable, [(Arc::from("p"), false)]);
     // What is elsewhere it knows by the pod's constraints; the room where it is stuck does not count.
     seen.fits = asked(&[("p", fit(&[("a", 5)]))]);
     assert_eq!(held(&seen.plan(0)), [("p", &Why::NowhereFits)]);
@@ -63,7 +63,7 @@ fn an_unbound_pod_goes_back_to_where_there_is_room_again() {
         "lastTransitionTime": at(-60).to_string()}]);
     let mut seen = Seen::of(&["a", "b"], &[pod]).excluded("owner.o", &[exclusion("a", -61, 1)]);
     seen.fits = asked(&[]);
-    assert_eq!(seen.plan(0).fit, [Box::<str>::from("p")]);
+    assert_eq!(seen.plan(0).fit, [Arc::<str>::from("p")]);
     seen.fits = asked(&[("p", fit(&[("a", 0), ("b", 0)]))]);
     assert!(seen.plan(0).exclude.is_empty());
     seen.fits = asked(&[("p", fit(&[("a", 1), ("b", 0)]))]);
@@ -84,7 +84,7 @@ fn the_condition_goes_when_there_is_room_or_nothing_to_move() {
     seen.fits = asked(&[]);
     assert!(seen.plan(0).placeable.is_empty(), "it is asked again");
     seen.fits = asked(&[("p", fit(&[("b", 1)]))]);
-    assert_eq!(seen.plan(0).placeable, [(Box::from("p"), true)]);
+    assert_eq!(seen.plan(0).placeable, [(Arc::from("p"), true)]);
 }
 
 #[test]

@@ -283,3 +283,37 @@ fn a_node_selector_limits_off_which_nodes_pods_are_moved() {
         assert_eq!(seen.plan_by(&policy, 0).exclude.len(), count);
     }
 }
+
+#[test]
+fn pods_that_have_not_started_leave_a_node_that_stays_not_ready() {
+    let waiting = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}});
+    let runs = json!({"status": {"phase": "Running", "startTime": at(-900).to_string()}});
+    let away = |since: i64| {
+        VirtualNode::read(&json!({"status": {"conditions": [
+            {"type": "Ready", "status": "Unknown", "lastTransitionTime": at(since).to_string()}]}}))
+    };
+    for (since, change, moved) in [(-300, &waiting, 1), (-299, &waiting, 0), (-900, &runs, 0)] {
+        let mut seen = Seen::of(&["b"], &[with(stuck("p", "o", "a", -900), change)]);
+        seen.nodes.insert("a".into(), away(since));
+        let plan = seen.plan(0);
+        assert_eq!((plan.exclude.len(), plan.held.len()), (moved, 0), "{since} {change}");
+    }
+}
+
+#[test]
+fn a_plan_takes_no_more_than_the_limits_leave_and_comes_back_when_there_is_more() {
+    let pods: Vec<Value> = (0..5).map(|n| stuck(&format!("p{n}"), &format!("o{n}"), "a", -60)).collect();
+    let mut seen = Seen::of(&["a", "b"], &pods);
+    for n in 0..5 {
+        seen = seen.excluded(&format!("owner.o{n}"), &[exclusion("a", -5, 1)]);
+    }
+    let limits = Limits { per_node: Some(2), per_namespace: None, total: Some(4), interval: Duration::from_secs(60) };
+    let (mut buckets, guard) = (Buckets::new(limits), Guard::off());
+    let mut taken = |now: i64| {
+        let plan = plan(&seen.world(&guard), &policy(), &mut buckets, at(now));
+        (plan.evict.len(), plan.again)
+    };
+    assert_eq!(taken(0), (2, Some(at(30))));
+    assert_eq!(taken(29).0, 0);
+    assert_eq!(taken(30).0, 1);
+}

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::framework::{Allowed, Cycle, Plugin, Prepared};
 use super::super::objects::Taint;
+use crate::names;
 
 pub(super) const NAME: &str = "NodeUnschedulable";
 
@@ -20,8 +21,7 @@ impl Plugin for NodeUnschedulable {
 
     fn pre_filter<'c>(&'c self, cycle: &'c Cycle<'_>) -> Prepared<'c> {
         // Upstream asks for the taint that a controller puts on such nodes, whether it is there or not.
-        let key = "node.kubernetes.io/unschedulable";
-        let taint = Taint { key: key.into(), value: "".into(), effect: "NoSchedule".into() };
+        let taint = Taint { key: names::NODE_UNSCHEDULABLE.into(), value: "".into(), effect: "NoSchedule".into() };
         let tolerated = cycle.question.tolerations.iter().any(|toleration| toleration.tolerates(&taint));
         if tolerated || cycle.nodes.unschedulable.is_empty() {
             return Prepared::Skip;
