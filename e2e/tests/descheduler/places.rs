@@ -77,7 +77,11 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
             .iter()
             .map(|(node, replicas)| json!({ "node": node, "fits": *replicas > 0, "replicas": replicas }))
             .collect();
-        let (status, answer) = if is_fit { ("200 OK", answer.to_string()) } else { ("404 Not Found", "{}".to_owned()) };
+        let (status, answer) = if is_fit {
+            ("200 OK", json!({ "nodes": answer }).to_string())
+        } else {
+            ("404 Not Found", "{}".to_owned())
+        };
         let answer = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
             answer.len()

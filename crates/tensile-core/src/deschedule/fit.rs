@@ -15,10 +15,13 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Reads the answer to `POST /fit`: a list with `node` and `replicas` of each virtual node.
+    /// Reads the answer to `POST /fit`: `nodes` is a list with `node` and `replicas` of each virtual node. Without it the answer
+    /// does not say that there is no room: it is none.
     pub fn read(answer: &Value) -> Result<Self, Malformed> {
-        let at = Path::Root("the answer");
-        let list = answer.as_array().ok_or_else(|| at.must_be("a list"))?;
+        let answer_at = Path::Root("the answer");
+        let at = answer_at.member("nodes");
+        let list = raw::object(answer, answer_at)?.get("nodes").and_then(Value::as_array);
+        let list = list.ok_or_else(|| at.must_be("a list"))?;
         let mut replicas = BTreeMap::new();
         for (index, item) in list.iter().enumerate() {
             let at = at.item(index);
@@ -44,10 +47,10 @@ mod tests {
 
     #[test]
     fn the_multi_schedulers_answer_is_read() {
-        let fit = Fit::read(&json!([
+        let fit = Fit::read(&json!({"namespace": "default", "pod": "web", "nodes": [
             {"node": "east", "cluster": "e", "fits": false, "replicas": 0, "reason": "0 of 3 nodes have 4 CPUs free"},
             {"node": "west", "fits": true, "lowerNode": "w-1", "score": 7, "replicas": 12},
-        ]))
+        ]}))
         .unwrap();
         assert_eq!((fit.on("east"), fit.on("west"), fit.on("north")), (0, 12, 0));
     }
@@ -55,10 +58,11 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_refused_by_its_place() {
         for (answer, words) in [
-            (json!({}), "the answer must be a list"),
-            (json!([1]), "the answer[0] must be an object"),
-            (json!([{"node": 1}]), "the answer[0].node must be a string"),
-            (json!([{"node": "a", "replicas": -1}]), "the answer[0].replicas must be a number"),
+            (json!([]), "the answer must be an object"),
+            (json!({}), "the answer.nodes must be a list"),
+            (json!({"nodes": [1]}), "the answer.nodes[0] must be an object"),
+            (json!({"nodes": [{"node": 1}]}), "the answer.nodes[0].node must be a string"),
+            (json!({"nodes": [{"node": "a", "replicas": -1}]}), "the answer.nodes[0].replicas must be a number"),
         ] {
             assert_eq!(Fit::read(&answer).unwrap_err().to_string(), words);
         }
