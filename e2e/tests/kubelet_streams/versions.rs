@@ -12,9 +12,10 @@ use super::forward::{echo, forward};
 use super::kubectl::{Client, Kubectl};
 use super::{Scene, World, real_node, within, world};
 
-/// Says what it is told on standard input, and on port 7000.
-const SCRIPT: &str =
-    "echo begun; nc -ll -p 7000 -e cat & while read -r line; do echo heard $line; done; exec sleep 1000000";
+/// Says what it was told last on standard input, over and over: a container runtime attaches to the input before it attaches
+/// to the output. And says what it is told on port 7000.
+const SCRIPT: &str = "echo begun; nc -ll -p 7000 -e cat & while sleep 0.2; do read -r -t 1 line && word=$line; \
+                      [ -z \"$word\" ] || echo heard $word; done";
 
 async fn every_verb(scene: &Scene<'_>, kubectl: &Kubectl<'_>, number: usize) -> anyhow::Result<()> {
     let log = kubectl.done(&["logs", "echo", "--tail=-1"]).await?;
