@@ -201,13 +201,15 @@ impl<'a, 'w> Planner<'a, 'w> {
             return Err(Why::Parked(ends.unwrap_or(self.now)));
         }
         let mut next = back_off.excluded(record, node, self.now);
-        let excluded: BTreeSet<&str> =
-            self.exclusions(pod).filter(|exclusion| exclusion.until > self.now).map(|e| e.node.as_str()).collect();
-        if candidates.iter().all(|candidate| excluded.contains(candidate)) {
+        let records = |name: &str| self.exclusions(pod).filter(|e| e.node == name && e.until > self.now).count();
+        if candidates.iter().all(|candidate| records(candidate) > 0) {
             if disturbed {
                 return Err(Why::NowhereElse);
             }
-            let among = |exclusion: &&mut Exclusion| candidates.contains(&exclusion.node.as_str());
+            // One that another record of the pod has too would not end with this one.
+            let among = |exclusion: &&mut Exclusion| {
+                candidates.contains(&exclusion.node.as_str()) && records(&exclusion.node) == 1
+            };
             let live = next.nodes.iter_mut().filter(|exclusion| exclusion.until > self.now).filter(among);
             let oldest = live.min_by_key(|exclusion| back_off.since(exclusion)).ok_or(Why::NowhereElse)?;
             oldest.until = self.now;

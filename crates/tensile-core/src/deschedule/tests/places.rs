@@ -4,8 +4,8 @@ use super::*;
 
 #[allow(clippy::unnecessary_wraps, reason = "as it is kept")]
 fn fit(nodes: &[(&str, u64)]) -> Option<Fit> {
-    let answer: Value = nodes.iter().map(|(node, replicas)| json!({"node": node, "replicas": replicas})).collect();
-    Some(Fit::read(&answer).unwrap())
+    let nodes: Value = nodes.iter().map(|(node, replicas)| json!({"node": node, "replicas": replicas})).collect();
+    Some(Fit::read(&json!({"nodes": nodes})).unwrap())
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "as it is kept")]

@@ -109,6 +109,17 @@ fn when_all_others_are_excluded_the_oldest_exclusion_ends() {
 }
 
 #[test]
+fn an_exclusion_that_another_record_has_too_is_not_what_ends() {
+    let index = json!({"metadata": {"labels": {"apps.kubernetes.io/pod-index": "0"}}});
+    let seen = Seen::of(&["a", "b", "c"], &[with(stuck("p", "o", "a", -60), &index)])
+        .excluded("owner.o", &[exclusion("b", -200, 1)])
+        .excluded("owner.o.0", &[exclusion("b", -200, 1), exclusion("c", -100, 1)]);
+    let record = seen.plan(0).exclude[0].record.clone();
+    let live: Vec<&str> = record.nodes_at(at(0)).collect();
+    assert_eq!(live, ["b", "a"]);
+}
+
+#[test]
 fn the_exclusion_that_a_pod_bears_is_no_constraint_of_its_author() {
     let not = |node: &str| json!({"key": "metadata.name", "operator": "NotIn", "values": [node]});
     let terms = |terms: Value| {
