@@ -26,3 +26,19 @@ app.kubernetes.io/part-of: tensile
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
+
+{{- /* The resources whose rules are of no use: those of object controllers that the settings turn off. */ -}}
+{{- define "virtual-node.unused" -}}
+{{- $controllers := "PVControllers ServiceControllers" -}}
+{{- if hasKey .Values.settings "enable-controllers" -}}
+{{- $controllers = toString (index .Values.settings "enable-controllers") -}}
+{{- end -}}
+{{- $unused := list -}}
+{{- if not (contains "PVControllers" $controllers) -}}
+{{- $unused = concat $unused (list "persistentvolumeclaims" "persistentvolumeclaims/status" "persistentvolumes" "storageclasses") -}}
+{{- end -}}
+{{- if not (contains "ServiceControllers" $controllers) -}}
+{{- $unused = concat $unused (list "services" "services/status" "endpointslices") -}}
+{{- end -}}
+{{- toYaml $unused -}}
+{{- end -}}
