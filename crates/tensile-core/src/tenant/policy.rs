@@ -10,11 +10,11 @@ const WALL: &str = "tensile-tenant";
 /// A kind of object of which the operator gives some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// A ResourceQuota.
+    /// A `ResourceQuota`.
     Quota,
-    /// A LimitRange.
+    /// A `LimitRange`.
     Limits,
-    /// A NetworkPolicy.
+    /// A `NetworkPolicy`.
     Network,
 }
 
@@ -62,7 +62,7 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// Reads manifests of ResourceQuotas and LimitRanges, without their namespaces.
+    /// Reads manifests of `ResourceQuota`s and `LimitRange`s, without their namespaces.
     ///
     /// # Errors
     /// What is wrong with the first that is none.
