@@ -76,7 +76,7 @@ impl Objects {
     }
 
     /// Requests for the copy of `key`.
-    fn below<'a>(&'a self, key: &'a Key) -> Requests<'a> {
+    fn requests<'a>(&'a self, key: &'a Key) -> Requests<'a> {
         Requests::within(&self.lower, key.kind, self.link.lower_namespace(&key.namespace))
     }
 
@@ -113,7 +113,7 @@ impl Objects {
             tracing::warn!(object = %key, member, "a member of the object is not known here and does not go down");
         }
         self.namespaces.enter(&key.namespace).await?;
-        let requests = self.below(key);
+        let requests = self.requests(key);
         let mut made = requests.create(body.text.clone()).await;
         if let Err(error) = &made
             && answer::lacks_namespace(error)
@@ -160,7 +160,7 @@ impl Objects {
 
     async fn update(&self, key: &Key, copy: &Copy, text: &str) -> Result<(), Trouble> {
         let body = body(key.kind, text, &copy.name, Some(copy), &self.link).map_err(|_| unreadable(key, "upper"))?;
-        match self.below(key).replace(&copy.name, body.text).await {
+        match self.requests(key).replace(&copy.name, body.text).await {
             Ok(meta) => {
                 tracing::info!(object = %key, name = copy.name, "copy brought up to date");
                 self.copied(key, &meta);
@@ -175,7 +175,7 @@ impl Objects {
     }
 
     async fn delete(&self, key: &Key, copy: &Copy) -> Result<(), Trouble> {
-        match self.below(key).delete(&copy.name, &copy.version.uid).await {
+        match self.requests(key).delete(&copy.name, &copy.version.uid).await {
             Ok(()) => {
                 tracing::info!(object = %key, name = copy.name, "copy removed below");
                 self.table.change(key, |object| object.copy_gone(&copy.version.uid, &copy.version.revision));
@@ -188,7 +188,7 @@ impl Objects {
 
     /// Asks what the copy is now.
     async fn look_below(&self, key: &Key, copy: &Copy) -> Result<(), Trouble> {
-        let found = self.below(key).meta(&copy.name).await.map_err(|error| lower_trouble(&error))?;
+        let found = self.requests(key).meta(&copy.name).await.map_err(|error| lower_trouble(&error))?;
         if found.as_ref().is_none_or(|meta| meta.version.uid != copy.version.uid) {
             self.table.change(key, |object| object.copy_gone(&copy.version.uid, &copy.version.revision));
         }
