@@ -18,4 +18,5 @@ pub mod service;
 pub mod stash;
 pub mod stats;
 pub mod sync;
+pub mod thin;
 pub mod volume;
