@@ -188,7 +188,9 @@ fn ask(clusters: &mut [Cluster], name: &'static str, question: &Arc<Question>) -
     let asked = quantiles(asked.collect());
     let offered = (0..QUESTIONS).map(|number| {
         let uid = Uid::of(&number.to_string());
-        let (_, took) = timed(|| clusters.iter_mut().filter(|cluster| cluster.offer(uid, question).fits()).count());
+        let (_, took) = timed(|| {
+            clusters.iter_mut().map(|cluster| usize::from(cluster.offer(uid, question).fits())).sum::<usize>()
+        });
         took.as_micros()
     });
     let offered = quantiles(offered.collect());
