@@ -51,6 +51,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   - --config=/etc/kubernetes/scheduler.yaml
   - --secure-port={{ .Values.scheduler.port }}
   - --cert-dir=/tmp
+  {{- with .Values.env }}
+  env: {{- toYaml . | nindent 2 }}
+  {{- end }}
   ports:
   - name: scheduler
     containerPort: {{ .Values.scheduler.port }}

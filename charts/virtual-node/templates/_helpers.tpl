@@ -1,4 +1,16 @@
-{{- define "virtual-node.fullname" -}}
+{{- /* Renders .template for each virtual node of the release: for the one that the values describe, or for each of `nodes`,
+with the values that are its own. .Name is its name there. */ -}}
+{{- define "virtual-node.each" -}}
+{{- $root := .root -}}
+{{- $template := .template -}}
+{{- range $name, $own := $root.Values.nodes | default (dict "" dict) }}
+{{- $values := mergeOverwrite (deepCopy $root.Values) ($own | default dict) }}
+---
+{{ include $template (dict "Name" $name "Values" $values "Chart" $root.Chart "Release" $root.Release "Files" $root.Files) }}
+{{- end }}
+{{- end -}}
+
+{{- define "virtual-node.release" -}}
 {{- if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 52 | trimSuffix "-" -}}
 {{- else -}}
@@ -6,8 +18,16 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "virtual-node.fullname" -}}
+{{- if .Name -}}
+{{- printf "%s-%s" (include "virtual-node.release" . | trunc 31 | trimSuffix "-") .Name -}}
+{{- else -}}
+{{- include "virtual-node.release" . -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "virtual-node.nodeName" -}}
-{{- .Values.nodeName | default .Release.Name -}}
+{{- .Values.nodeName | default .Name | default .Release.Name -}}
 {{- end -}}
 
 {{- define "virtual-node.serviceAccountName" -}}
@@ -17,6 +37,9 @@
 {{- define "virtual-node.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- with .Name }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
 {{- end -}}
 
 {{- define "virtual-node.labels" -}}
