@@ -58,24 +58,24 @@ pub(crate) async fn rights_of_all(lab: &Lab) -> anyhow::Result<Vec<BTreeSet<Righ
 
 /// No request was refused, and each right was used, but for those that are named with a reason.
 pub(crate) fn all_rights_were_used(lab: &Lab, given: &[BTreeSet<Right>]) -> anyhow::Result<()> {
-    let mut wrong = String::new();
+    let mut wrong = Vec::new();
     for ((side, account, excused), given) in ACCOUNTS.iter().zip(given) {
         let audit = side.of(lab).audit()?;
         let audit: Audit = asked(&audit, &format!("system:serviceaccount:{NAMESPACE}:{account}"));
         ensure!(!audit.requests.is_empty(), "{account} has asked for nothing");
         for request in refused(&audit) {
-            wrong += &format!("{side:?} {account} may not {request}\n");
+            wrong.push(format!("{side:?} {account} may not {request}"));
         }
-        let unused: BTreeSet<String> = unused(given, &audit).into_iter().map(|right| text(right)).collect();
+        let unused: BTreeSet<String> = unused(given, &audit).into_iter().map(text).collect();
         let excused: BTreeSet<String> = excused.iter().map(|(right, _)| (*right).to_owned()).collect();
         for right in unused.difference(&excused) {
-            wrong += &format!("{side:?} {account} does not need {right}\n");
+            wrong.push(format!("{side:?} {account} does not need {right}"));
         }
         for right in excused.difference(&unused) {
-            wrong += &format!("{side:?} {account} needs {right}, which is excused\n");
+            wrong.push(format!("{side:?} {account} needs {right}, which is excused"));
         }
     }
-    ensure!(wrong.is_empty(), "\n{wrong}");
+    ensure!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     Ok(())
 }
 
