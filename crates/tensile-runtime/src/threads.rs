@@ -1,16 +1,10 @@
-//! The threads that a service works on, and the allocator that they share.
+//! The threads that a service works on.
 
 use std::io;
 use std::num::NonZero;
 use std::thread;
 
-use mimalloc::MiMalloc;
 use tokio::runtime::{Builder, Handle, Runtime};
-
-/// A pod's life is some ten thousand small allocations in JSON: with it they cost a quarter less CPU time than with the
-/// system's allocator, and far less than with that of musl, which images are built with.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// More threads than this do not make what is served beside a link faster: the API servers at its ends are busier.
 const MOST_BESIDE: usize = 4;
