@@ -10,9 +10,9 @@ ARG RUST_VERSION=1.95.0
 FROM rust:${RUST_VERSION}-slim-bookworm AS build
 ARG CARGO_AUDITABLE_VERSION=0.7.7
 WORKDIR /src
-# musl, so that the binary is static; the C parts of the crypto provider need its compiler.
+# musl, so that the binary is static; the C parts of the crypto provider and of the allocator need its compiler.
 RUN apt-get update \
- && apt-get install -y --no-install-recommends musl-tools \
+ && apt-get install -y --no-install-recommends make musl-tools \
  && rm -rf /var/lib/apt/lists/*
 # Puts the list of all dependencies into the binary, where scanners look for it.
 RUN cargo install --locked "cargo-auditable@$CARGO_AUDITABLE_VERSION"

@@ -5,6 +5,7 @@
 //! [`shutdown::Tasks`].
 
 pub mod admin;
+mod allocator;
 pub mod args;
 pub mod clients;
 pub mod exclusions;

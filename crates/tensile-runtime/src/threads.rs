@@ -12,8 +12,8 @@ const MOST_BESIDE: usize = 4;
 /// On which threads a service works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// One. What nearly always waits for API servers takes a quarter less CPU time, and 2 MB less memory, when no other
-    /// thread has to be woken for the next step.
+    /// One. What nearly always waits for API servers takes less CPU time and memory when no other thread has to be woken for
+    /// the next step.
     One,
     /// One for each core, for what is asked by many at once.
     PerCore,
