@@ -54,6 +54,11 @@ impl Launch {
         self
     }
 
+    /// The file that it will log to, after what is there already.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
     /// Starts it.
     pub fn start(self) -> anyhow::Result<Process> {
         let child = self.spawn()?;

@@ -1,5 +1,6 @@
 //! The project's own services as processes: the binaries that cargo built beside this one.
 
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
@@ -20,9 +21,13 @@ pub const SECRET: &str = "top-secret-token";
 
 /// Runs a service to its end. Standard error must have one line of an error, with all of `words`, and not [`SECRET`].
 pub async fn fails(launch: Launch, code: i32, words: &[&str]) -> anyhow::Result<()> {
+    let earlier = fs::metadata(launch.log()).map_or(0, |log| log.len());
     let mut process = launch.start()?;
     let status = process.ended(SOON).await?;
-    let log = fs::read_to_string(process.log())?;
+    let mut log = String::new();
+    let mut file = fs::File::open(process.log())?;
+    file.seek(SeekFrom::Start(earlier))?;
+    file.read_to_string(&mut log)?;
     ensure!(status.code() == Some(code), "{status}\n{log}");
     let errors: Vec<&str> = log.lines().filter(|line| line.to_lowercase().contains("error")).collect();
     ensure!(errors.len() == 1, "not one line of an error:\n{log}");
