@@ -156,6 +156,12 @@ pub struct Args {
     #[arg(long, value_name = "PATH", value_parser = service_path, help_heading = PODS)]
     pub service_path: Option<Path>,
 
+    /// Write Endpoints below beside EndpointSlices, for clients there that do not know those; Kubernetes has deprecated them
+    /// [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = PODS)]
+    pub legacy_endpoints: Option<bool>,
+
     /// Show the IPs of lower pods on upper pods [default: true if --pod-network=joined]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = boolean, help_heading = PODS)]

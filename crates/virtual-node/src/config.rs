@@ -187,8 +187,11 @@ impl Settings {
         let (volumes, services) = objects::controllers(args.enable_controllers.as_deref())?;
         let kubelet = kubelet::kubelet_api(&args, around)?;
         let (identity, warning) = IdentitySettings::resolve(&args)?;
-        let networking =
-            Networking { network: args.pod_network.unwrap_or_default(), path: args.service_path.unwrap_or_default() };
+        let networking = Networking {
+            network: args.pod_network.unwrap_or_default(),
+            path: args.service_path.unwrap_or_default(),
+            legacy_endpoints: args.legacy_endpoints.unwrap_or_default(),
+        };
         Ok(Self {
             identity,
             missing_token: args.missing_token.unwrap_or_default(),

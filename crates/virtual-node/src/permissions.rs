@@ -186,6 +186,14 @@ pub const UPPER_SLICES: &[Permission<'static>] = &[
     Permission::of("delete", DISCOVERY, "endpointslices"),
 ];
 
+/// In the lower cluster, to write Endpoints beside EndpointSlices (`--legacy-endpoints`).
+pub const LOWER_ENDPOINTS: &[Permission<'static>] = &[
+    Permission::core("get", "endpoints"),
+    Permission::core("create", "endpoints"),
+    Permission::core("update", "endpoints"),
+    Permission::core("delete", "endpoints"),
+];
+
 /// In the lower cluster, for Services.
 pub const LOWER_SERVICES: &[Permission<'static>] = &[
     Permission::core("get", "services"),

@@ -10,9 +10,9 @@ use tensile_runtime::clients::Permission;
 use tensile_testkit::shipped::{self, Right, rights, yaml};
 use virtual_node::args::Args;
 use virtual_node::permissions::{
-    LOWER, LOWER_EVENTS, LOWER_IDENTITY, LOWER_KUBELETS, LOWER_METRICS, LOWER_PODS, LOWER_SECRETS, LOWER_SERVICES,
-    LOWER_STREAMS, LOWER_TENANTS, LOWER_VOLUMES, UPPER, UPPER_CERTIFICATE, UPPER_EVENTS, UPPER_SECRETS, UPPER_SERVICES,
-    UPPER_SLICES, UPPER_VOLUMES, node_user, upper_node,
+    LOWER, LOWER_ENDPOINTS, LOWER_EVENTS, LOWER_IDENTITY, LOWER_KUBELETS, LOWER_METRICS, LOWER_PODS, LOWER_SECRETS,
+    LOWER_SERVICES, LOWER_STREAMS, LOWER_TENANTS, LOWER_VOLUMES, UPPER, UPPER_CERTIFICATE, UPPER_EVENTS, UPPER_SECRETS,
+    UPPER_SERVICES, UPPER_SLICES, UPPER_VOLUMES, node_user, upper_node,
 };
 
 #[test]
@@ -76,6 +76,13 @@ fn the_manifest_for_tenants_gives_what_they_need_and_no_more() {
     let objects = yaml("charts/virtual-node/files/lower-rbac-tenants.yaml");
     let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
     assert_eq!(rights(&role["rules"], None), needed(LOWER_TENANTS));
+}
+
+#[test]
+fn the_manifest_for_endpoints_gives_what_they_need_and_no_more() {
+    let objects = yaml("charts/virtual-node/files/lower-rbac-endpoints.yaml");
+    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+    assert_eq!(rights(&role["rules"], None), needed(LOWER_ENDPOINTS));
 }
 
 /// The chart's own flags exist, and the settings it refuses are those it sets itself.

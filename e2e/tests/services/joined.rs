@@ -1,9 +1,12 @@
 //! Where networks are joined, a Service below leads to the pods of all clusters.
 
 use anyhow::{Context as _, ensure};
+use e2e::link::Link;
 use e2e::namespace;
+use e2e::objects::Objects;
 use e2e::pods::{PATIENCE, Pods};
 use e2e::wait::eventually;
+use k8s_openapi::api::core::v1::Endpoints;
 use serde_json::{Value, json};
 
 use crate::{addresses, labelled, pair, services, slices, web};
@@ -74,6 +77,27 @@ fn a_service_goes_down_with_the_endpoints_of_all_pods_and_follows_them() -> anyh
             lower.until_gone("web").await
         })
         .await
+    })
+}
+
+#[test]
+fn where_they_are_asked_for_endpoints_lead_to_the_pods_as_well() -> anyhow::Result<()> {
+    e2e::run(async {
+        let pair = pair().await?;
+        let link = Link::builder(&pair.upper, &pair.lower, "legacy").args(&["--legacy-endpoints"]).start().await?;
+        namespace::make("legacy", &pair.upper).await?;
+        let above = Pods::of(&pair.upper, "legacy");
+        let upper = services(&pair.upper, "legacy");
+        upper.create("web", web()).await?;
+        above.create(&labelled(link.pod("one"))).await?;
+        let address = address(&above, "one").await?;
+        let endpoints = Objects::within::<Endpoints>(&pair.lower, "legacy");
+        let leads = |to: Value| move |endpoints: &Value| endpoints["subsets"] == to;
+        let subset =
+            json!({ "addresses": [{ "ip": address }], "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }] });
+        endpoints.until("web", "leads to the pod", leads(json!([subset]))).await?;
+        upper.delete("web").await?;
+        endpoints.until_gone("web").await
     })
 }
 

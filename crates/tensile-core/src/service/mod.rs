@@ -10,6 +10,8 @@
 //! - **over a load balancer**, where networks are separate and the Service has one upstairs: below it has no selector, and
 //!   its EndpointSlice holds the addresses of the load balancer.
 //!
+//! Endpoints, the older kind, are written beside EndpointSlices only where the operator asks for them.
+//!
 //! The other way round, over the lower cluster's load balancer, clients upstairs are led by an EndpointSlice there.
 //!
 //! A Service of type `LoadBalancer` and class [`names::LOAD_BALANCER_CLASS`] gets the lower cluster's load balancer, whose
@@ -17,6 +19,7 @@
 //! ports and load balancers are for clients outside, who have the upper Service.
 
 mod below;
+mod endpoints;
 mod plan;
 mod slices;
 #[cfg(test)]
@@ -55,6 +58,8 @@ pub struct Networking {
     pub network: Network,
     /// How Services lead there.
     pub path: Path,
+    /// Endpoints are written below beside EndpointSlices, for clients that do not know those.
+    pub legacy_endpoints: bool,
 }
 
 /// Whether its author wants the object in all lower clusters.

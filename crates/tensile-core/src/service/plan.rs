@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Network, Networking, Path, annotation,
     below::{self, Leads},
-    ingress, is_of_upper, is_ours, label, slices, text,
+    endpoints, ingress, is_of_upper, is_ours, label, slices, text,
 };
 use crate::{names, pod::LinkView};
 
@@ -24,6 +24,8 @@ pub struct Facts {
     pub lower: Option<Value>,
     /// Our EndpointSlices of it.
     pub lower_slices: Vec<Value>,
+    /// The Endpoints of the name below, whoever made them; not looked for unless they are to be written.
+    pub lower_endpoints: Option<Value>,
     /// Its namespace has pods of ours, or its author wants it everywhere.
     pub wanted: bool,
 }
@@ -43,6 +45,8 @@ pub enum Action {
     ReplaceSlice(Value),
     /// Delete a slice.
     DeleteSlice(Value),
+    /// Make, change or delete the Endpoints below.
+    Endpoints(Change),
     /// Make, change or delete a slice upstairs.
     Above(Change),
     /// Show these addresses of load balancers on the Service upstairs.
@@ -51,7 +55,7 @@ pub enum Action {
     NoteShown(Value),
 }
 
-/// What is to be done for a slice; `Replace` and `Delete` carry what is there now.
+/// What is to be done for a slice or Endpoints; `Replace` and `Delete` carry what is there now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Create it.
@@ -100,6 +104,8 @@ pub fn plan(facts: &Facts, networking: Networking, link: &LinkView) -> Plan {
     let Some(upper) = upper else {
         plan.actions.extend(shown.into_iter().map(|slice| Action::Above(Change::Delete(slice))));
         plan.actions.extend(facts.lower_slices.iter().cloned().map(Action::DeleteSlice));
+        let endpoints = facts.lower_endpoints.iter().filter(|lower| is_copy(lower, facts, link)).cloned();
+        plan.actions.extend(endpoints.map(|endpoints| Action::Endpoints(Change::Delete(endpoints))));
         if let Some(lower) = facts.lower.as_ref().filter(|lower| is_copy(lower, facts, link)) {
             plan.actions.extend(facts.upper.as_ref().and_then(|upper| show(upper, lower, &[])));
             plan.actions.push(Action::Delete(lower.clone()));
@@ -142,9 +148,14 @@ pub fn plan(facts: &Facts, networking: Networking, link: &LinkView) -> Plan {
         Leads::ToLoadBalancer => slices::of_load_balancer(upper, link),
         Leads::ToLowerPods | Leads::Nowhere => Vec::new(),
     };
+    if networking.legacy_endpoints && facts.lower_endpoints.as_ref().is_none_or(|lower| is_copy(lower, facts, link)) {
+        let wanted = endpoints::of(upper, &slices, link);
+        let present = facts.lower_endpoints.as_slice();
+        plan.actions.extend(follow(wanted.into_iter().collect(), present).into_iter().map(Action::Endpoints));
+    }
     plan.actions.extend(follow(slices, &facts.lower_slices).into_iter().map(Action::from));
-    let leads_down = networking == Networking { network: Network::Separate, path: Path::LoadBalancer }
-        && below::is_balanced_below(upper);
+    let is_over_balancer = networking.network == Network::Separate && networking.path == Path::LoadBalancer;
+    let leads_down = is_over_balancer && below::is_balanced_below(upper);
     let above = match &facts.lower {
         Some(lower) if leads_down && !is_served_by_another => slices::above(upper, lower, link),
         _ => Vec::new(),

@@ -8,7 +8,7 @@ use crate::{names, pod::LinkView, sync};
 /// What goes down of an endpoint: nodes, zones and pods are the upper cluster's.
 const ENDPOINT: &[&str] = &["addresses", "conditions", "hostname"];
 /// Kubernetes' label of slices of Services without an address of their own.
-const HEADLESS: &str = "service.kubernetes.io/headless";
+pub(super) const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// The slice below for the slice `upper`.
 pub(super) fn copy(upper: &Value, service: &str, link: &LinkView) -> Value {

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use super::{Action, Change, Facts, Network, Networking, Path, Plan, plan};
 use crate::pod::LinkView;
 
-const JOINED: Networking = Networking { network: Network::Joined, path: Path::Endpoints };
-const SEPARATE: Networking = Networking { network: Network::Separate, path: Path::Endpoints };
-const BALANCED: Networking = Networking { network: Network::Separate, path: Path::LoadBalancer };
+const JOINED: Networking = Networking { network: Network::Joined, path: Path::Endpoints, legacy_endpoints: false };
+const SEPARATE: Networking = Networking { network: Network::Separate, path: Path::Endpoints, legacy_endpoints: false };
+const BALANCED: Networking =
+    Networking { network: Network::Separate, path: Path::LoadBalancer, legacy_endpoints: false };
 
 fn link() -> LinkView {
     let ignored_labels = vec!["queue".to_owned()];
@@ -61,6 +62,10 @@ fn done(mut facts: Facts, plan: &Plan) -> Facts {
                 facts.lower_slices.retain(|present| present["metadata"]["name"] != slice["metadata"]["name"]);
             }
             Action::Delete(_) => facts.lower = None,
+            Action::Endpoints(Change::Create(endpoints) | Change::Replace(endpoints)) => {
+                facts.lower_endpoints = Some(endpoints);
+            }
+            Action::Endpoints(Change::Delete(_)) => facts.lower_endpoints = None,
             Action::Above(Change::Create(slice) | Change::Replace(slice)) => {
                 facts.upper_slices.retain(|present| present["metadata"]["name"] != slice["metadata"]["name"]);
                 facts.upper_slices.push(slice);
@@ -110,6 +115,68 @@ fn where_networks_are_joined_a_service_has_no_selector_and_the_endpoints_of_all_
     now.upper_slices.clear();
     let gone = plan(&now, JOINED, &link());
     assert!(matches!(gone.actions.as_slice(), [Action::DeleteSlice(_)]), "{gone:?}");
+}
+
+/// The Endpoints that a plan writes, after which there is nothing left to do.
+fn endpoints_of(facts: Facts, networking: Networking) -> Option<Value> {
+    let planned = plan(&facts, networking, &link());
+    let now = done(facts, &planned);
+    assert_eq!(plan(&now, networking, &link()).actions, []);
+    now.lower_endpoints
+}
+
+#[test]
+fn endpoints_are_written_beside_the_slices_where_they_are_asked_for() {
+    let legacy = Networking { legacy_endpoints: true, ..JOINED };
+    assert_eq!(endpoints_of(facts(), JOINED), None);
+    let mut facts = facts();
+    let mut waiting = slice("10.1.0.2");
+    waiting["metadata"]["name"] = json!("web-b");
+    waiting["endpoints"][0]["conditions"]["ready"] = json!(false);
+    let mut six = slice("fd00::1");
+    (six["addressType"], six["metadata"]["name"]) = (json!("IPv6"), json!("web-c"));
+    facts.upper_slices.extend([waiting, six]);
+    let endpoints = endpoints_of(facts.clone(), legacy).unwrap();
+    let ports = json!([{ "name": "http", "port": 8080, "protocol": "TCP" }]);
+    assert_eq!(
+        endpoints["subsets"],
+        json!([
+            { "addresses": [{ "ip": "10.1.0.1", "hostname": "web-0" }], "ports": ports },
+            { "notReadyAddresses": [{ "ip": "10.1.0.2", "hostname": "web-0" }], "ports": ports },
+        ])
+    );
+    assert_eq!((&endpoints["metadata"]["name"], &endpoints["metadata"]["namespace"]), (&json!("web"), &json!("team")));
+    assert_eq!(endpoints["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"], "true");
+
+    // The lower cluster writes those of Services with a selector.
+    assert_eq!(endpoints_of(facts.clone(), Networking { legacy_endpoints: true, ..SEPARATE }), None);
+    // They go with the Service.
+    let there = done(facts.clone(), &plan(&facts, legacy, &link()));
+    let gone = plan(&Facts { wanted: false, ..there.clone() }, legacy, &link());
+    assert!(
+        matches!(gone.actions.as_slice(), [.., Action::Endpoints(Change::Delete(_)), Action::Delete(_)]),
+        "{gone:?}"
+    );
+    // Those that somebody else made stay.
+    let mut theirs = there;
+    theirs.lower_endpoints = Some(json!({ "metadata": { "name": "web", "namespace": "team" } }));
+    assert_eq!(plan(&theirs, legacy, &link()).actions, []);
+}
+
+#[test]
+fn of_more_addresses_than_endpoints_hold_those_that_are_ready_come_first() {
+    let mut facts = facts();
+    let endpoint = |address: String, ready: bool| json!({ "addresses": [address], "conditions": { "ready": ready } });
+    let mut waiting = slice("");
+    waiting["endpoints"] = (0..900).map(|n| endpoint(format!("10.2.{}.{}", n / 250, n % 250), false)).collect();
+    let mut ready = slice("");
+    ready["metadata"]["name"] = json!("web-b");
+    ready["endpoints"] = (0..900).map(|n| endpoint(format!("10.3.{}.{}", n / 250, n % 250), true)).collect();
+    facts.upper_slices = vec![waiting, ready];
+    let endpoints = endpoints_of(facts, Networking { legacy_endpoints: true, ..JOINED }).unwrap();
+    let count = |index: usize, of: &str| endpoints["subsets"][index][of].as_array().map_or(0, Vec::len);
+    assert_eq!((count(0, "notReadyAddresses"), count(1, "addresses")), (100, 900));
+    assert_eq!(endpoints["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"], "truncated");
 }
 
 #[test]

@@ -323,6 +323,7 @@ fn addresses_of_pods_are_shown_where_they_lead_somewhere_unless_the_operator_say
     }
     let settings = resolved(&["--pod-network=separate", "--service-path=loadbalancer", "--event-qps=0"], &[]);
     let path = tensile_core::service::Path::LoadBalancer;
-    assert_eq!(settings.networking, Networking { network: Network::Separate, path });
+    assert_eq!(settings.networking, Networking { network: Network::Separate, path, legacy_endpoints: false });
+    assert!(resolved(&["--legacy-endpoints"], &[]).networking.legacy_endpoints);
     assert!(settings.event_qps.abs() < f32::EPSILON);
 }

@@ -1,6 +1,9 @@
 //! What there is of one Service in both clusters.
 
-use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{
+    core::v1::{Endpoints, Service},
+    discovery::v1::EndpointSlice,
+};
 use kube::{
     Api, Client, Resource,
     api::{ApiResource, DynamicObject, ListParams},
@@ -53,7 +56,13 @@ impl Services {
         let lower = found(&within::<Service>(&self.lower, &lower_namespace), &lower_name).await.map_err(below)?;
         let slices = format!("{},{}", of_service(&lower_name), marked(&self.link));
         let lower_slices = listed(&within::<EndpointSlice>(&self.lower, &lower_namespace), &slices).await;
+        let lower_slices = lower_slices.map_err(below)?;
+        let lower_endpoints = if self.networking.legacy_endpoints {
+            found(&within::<Endpoints>(&self.lower, &lower_namespace), &lower_name).await.map_err(below)?
+        } else {
+            None
+        };
         let of = format!("{namespace}/{name}");
-        Ok(Facts { of, upper, upper_slices, lower, lower_slices: lower_slices.map_err(below)?, wanted })
+        Ok(Facts { of, upper, upper_slices, lower, lower_slices, lower_endpoints, wanted })
     }
 }

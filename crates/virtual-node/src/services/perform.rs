@@ -1,6 +1,9 @@
 //! Performs what was planned for one Service. Everything may be performed twice.
 
-use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{
+    core::v1::{Endpoints, Service},
+    discovery::v1::EndpointSlice,
+};
 use kube::{
     Api,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
@@ -36,14 +39,10 @@ impl Services {
                 delete(&services, &body).await
             }
             Action::DeleteSlice(body) => delete(&slices, &body).await,
+            Action::Endpoints(change) => follow(&within::<Endpoints>(&self.lower, &below), change).await,
             Action::Above(change) => {
                 tracing::info!(namespace, service, "endpoints above brought in step with its lower load balancer");
-                let slices = within::<EndpointSlice>(&self.upper, namespace);
-                let changed = match change {
-                    Change::Create(body) => post(&slices, &body).await,
-                    Change::Replace(body) => replace(&slices, &body).await,
-                    Change::Delete(body) => delete(&slices, &body).await,
-                };
+                let changed = follow(&within::<EndpointSlice>(&self.upper, namespace), change).await;
                 return unless_changed(changed).map_err(|error| answer::upper_error(&error));
             }
             Action::NoteShown(patch) => {
@@ -78,6 +77,14 @@ fn unless_changed(outcome: kube::Result<()>) -> kube::Result<()> {
     match outcome {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         outcome => outcome,
+    }
+}
+
+async fn follow(api: &Api<DynamicObject>, change: Change) -> kube::Result<()> {
+    match change {
+        Change::Create(body) => post(api, &body).await,
+        Change::Replace(body) => replace(api, &body).await,
+        Change::Delete(body) => delete(api, &body).await,
     }
 }
 
