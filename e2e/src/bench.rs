@@ -18,6 +18,7 @@ mod restart;
 mod statistics;
 mod streams;
 mod table;
+mod tokens;
 pub(crate) mod webhook;
 
 use crate::{binaries, cargo};
@@ -54,7 +55,7 @@ enum Other {
     Streams(streams::Settings),
     /// Measures the multi-scheduler instead: its answers over HTTPS, and pods through a scheduler with and without it.
     Extender(extender::Settings),
-    /// Measures what copies of ConfigMaps cost instead: requests and memory.
+    /// Measures what pods bring along instead: requests and memory for copies of ConfigMaps, requests for tokens.
     Objects(objects::Settings),
     /// Measures the descheduler instead: latency, writes and memory; or kills it very many times.
     Deschedule(deschedule::Settings),

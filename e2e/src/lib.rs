@@ -12,6 +12,7 @@ pub mod cli;
 pub mod cluster;
 mod demo;
 pub mod descheduler;
+pub mod dns;
 pub mod fixture;
 pub mod folder;
 pub mod helm;

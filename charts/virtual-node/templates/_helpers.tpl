@@ -1,12 +1,14 @@
 {{- /* Renders .template for each virtual node of the release: for the one that the values describe, or for each of `nodes`,
-with the values that are its own. .Name is its name there. */ -}}
+with the values that are its own. .Name is its name there. Nothing in the lower cluster. */ -}}
 {{- define "virtual-node.each" -}}
 {{- $root := .root -}}
 {{- $template := .template -}}
+{{- if eq $root.Values.cluster "upper" }}
 {{- range $name, $own := $root.Values.nodes | default (dict "" dict) }}
 {{- $values := mergeOverwrite (deepCopy $root.Values) ($own | default dict) }}
 ---
 {{ include $template (dict "Name" $name "Values" $values "Chart" $root.Chart "Release" $root.Release "Files" $root.Files) }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -48,4 +50,20 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: tensile
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- /* The resources whose rules are of no use: those of object controllers that the settings turn off. */ -}}
+{{- define "virtual-node.unused" -}}
+{{- $controllers := "PVControllers ServiceControllers" -}}
+{{- if hasKey .Values.settings "enable-controllers" -}}
+{{- $controllers = toString (index .Values.settings "enable-controllers") -}}
+{{- end -}}
+{{- $unused := list -}}
+{{- if not (contains "PVControllers" $controllers) -}}
+{{- $unused = concat $unused (list "persistentvolumeclaims" "persistentvolumeclaims/status" "persistentvolumes" "storageclasses") -}}
+{{- end -}}
+{{- if not (contains "ServiceControllers" $controllers) -}}
+{{- $unused = concat $unused (list "services" "services/status" "endpointslices") -}}
+{{- end -}}
+{{- toYaml $unused -}}
 {{- end -}}

@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use serde::Deserialize;
 use tensile_core::names;
 use tensile_core::pod::LinkView;
+use tensile_core::tenant::Mapping;
 use tensile_runtime::admin::Condition;
 use tensile_runtime::watch::{self, Listing, Raw};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +46,14 @@ struct NodeMeta {
     name: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
+    #[serde(default)]
+    annotations: Annotations,
+}
+
+#[derive(Default, Deserialize)]
+struct Annotations {
+    #[serde(rename = "tensile.io/namespace-mapping")]
+    namespace_mapping: Option<String>,
 }
 
 /// Does not end.
@@ -73,12 +82,13 @@ async fn nodes(fleet: &Fleet, client: Client, upper_cluster: &str, listed: tokio
 }
 
 fn virtual_node(fleet: &Fleet, node: NodeObject, upper_cluster: &str) -> VirtualNode {
-    let NodeMeta { name, labels } = node.metadata;
+    let NodeMeta { name, labels, annotations } = node.metadata;
     VirtualNode {
         lower: labels.get(names::LOWER_CLUSTER).map(|id| id.as_str().into()),
         link: LinkView {
             upper_cluster: upper_cluster.to_owned(),
             virtual_node: name,
+            namespaces: Mapping::noted(annotations.namespace_mapping.as_deref()),
             node_labels: labels,
             kept_keys: fleet.policy.kept.clone(),
             ignored_labels: fleet.policy.ignored_labels.clone(),

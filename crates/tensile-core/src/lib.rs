@@ -1,4 +1,5 @@
-//! The rules of Tensile, pure: names, stash, translation, copies of objects, identity, capacity, placement, metrics.
+//! The rules of Tensile, pure: names, stash, translation, copies of objects, identity, tenants, capacity,
+//! placement, metrics.
 //!
 //! Nothing here reads a clock, the environment, a file or a socket; time and settings are arguments, and what should
 //! happen is returned as data for a shell to perform.
@@ -18,4 +19,5 @@ pub mod service;
 pub mod stash;
 pub mod stats;
 pub mod sync;
+pub mod tenant;
 pub mod volume;

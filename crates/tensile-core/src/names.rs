@@ -81,6 +81,12 @@ pub const UPPER_CLUSTER: &str = "tensile.io/upper-cluster";
 /// Label on everything made below, and on what is shown of it above: the virtual node it was made for (see
 /// [`label_value`]).
 pub const VIRTUAL_NODE: &str = "tensile.io/virtual-node";
+/// Label on lower pods, copies and namespaces: the namespace upstairs.
+pub const UPPER_NAMESPACE: &str = "tensile.io/upper-namespace";
+/// Annotation on a lower pod that has another name than its upper pod: the name of that.
+pub const POD_NAME: &str = "tensile.io/pod-name";
+/// Annotation on a virtual node: how the namespaces of its pods become those below.
+pub const NAMESPACE_MAPPING: &str = "tensile.io/namespace-mapping";
 /// Annotation on a lower object: the UID of its upper object.
 pub const UPPER_UID: &str = "tensile.io/upper-uid";
 /// Annotation on a lower object: `namespace/name` of its upper object.
@@ -139,7 +145,17 @@ const HASH_LENGTH: usize = 17;
 /// at most 253 characters.
 #[must_use]
 pub fn hashed(name: &str, whose: &str) -> String {
-    let mut end = name.len().min(NAME_MAX - HASH_LENGTH);
+    hashed_within(NAME_MAX, name, whose)
+}
+
+/// The same for objects whose names are DNS labels, such as Services: at most 63 characters.
+#[must_use]
+pub fn hashed_label(name: &str, whose: &str) -> String {
+    hashed_within(LABEL_VALUE_MAX, name, whose)
+}
+
+fn hashed_within(max: usize, name: &str, whose: &str) -> String {
+    let mut end = name.len().min(max - HASH_LENGTH);
     while !name.is_char_boundary(end) {
         end -= 1;
     }

@@ -76,6 +76,7 @@ fn member(node: usize, pod: usize) -> Member {
     let name = format!("web-{node}-{pod}");
     Member {
         namespace: "default".into(),
+        below: ("default".into(), name.as_str().into()),
         uid: format!("6e8b3f0a-0000-4000-8000-{node:04}{pod:08}").into(),
         lower_uid: uid(&name).into(),
         name: name.into(),

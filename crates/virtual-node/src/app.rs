@@ -8,6 +8,7 @@ use prometheus::Registry;
 use serde_json::Value;
 use tensile_core::{
     identity::ApiServer,
+    names,
     node::{Readiness as NodeReadiness, Totals, build},
     pod::LinkView,
 };
@@ -32,11 +33,12 @@ use crate::{
     config::{Settings, Surroundings},
     identity::Identity,
     kubelet,
-    lower::LowerCluster,
+    lower::{LowerCluster, namespaces::Namespaces},
     node::VirtualNode,
     objects::Objects,
     permissions,
     services::Services,
+    tenants,
     volumes::Volumes,
 };
 
@@ -112,8 +114,10 @@ async fn link(
     beside: &Beside,
 ) -> anyhow::Result<()> {
     let name = settings.node.name.clone();
+    let upper_cluster = upper_id::cluster_id(&upper).await.context("upper cluster")?;
     let view = LinkView {
-        upper_cluster: upper_id::cluster_id(&upper).await.context("upper cluster")?,
+        namespaces: settings.tenants.mapping.clone().of_link(&upper_cluster, &name),
+        upper_cluster,
         virtual_node: name.clone(),
         node_labels: labels(settings),
         kept_keys: settings.kept_keys.clone(),
@@ -126,22 +130,32 @@ async fn link(
         dns: settings.identity.dns.clone(),
         brings_claims: settings.volumes,
     };
-    tracing::info!(node = name, upper_cluster = view.upper_cluster, "starting");
+    tracing::info!(node = name, upper_cluster = view.upper_cluster, namespaces = %view.namespaces, "starting");
+    tenants::ensure_unchanged(&upper, &lower, &view).await?;
+    let mapping = view.namespaces.to_string();
+    let policy = tenants::policy(&settings.tenants)?;
     if let Some(key) = view.kept_keys.cluster_key().filter(|key| !view.node_labels.contains_key(*key)) {
         tracing::warn!(key, "the node lacks the first cluster topology key: pods with pod affinity cannot come here");
     }
     let host_ip = settings.node.addresses.first().map(|address| address.address.clone()).unwrap_or_default();
-    let objects = Objects::new(upper.clone(), lower.clone(), view.clone(), settings.on_conflict);
+    let namespaces = Namespaces::new(lower.clone(), view.clone(), policy);
+    let both = || (upper.clone(), lower.clone(), view.clone(), namespaces.clone());
+    let objects = {
+        let (upper, lower, view, namespaces) = both();
+        Objects::new(upper, lower, view, namespaces, settings.on_conflict)
+    };
     let identity = Identity::new(upper.clone(), lower.clone(), view.clone(), registry)?;
     let volumes = settings.volumes.then(|| {
-        let (upper, lower, storage) = (upper.clone(), lower.clone(), settings.storage.clone());
-        Volumes::new(upper, lower, view.clone(), storage, settings.on_conflict, objects.clone())
+        let (upper, lower, view, namespaces) = both();
+        Volumes::new(upper, lower, view, namespaces, settings.storage.clone(), settings.on_conflict, objects.clone())
     });
-    let services =
-        settings.services.then(|| Services::new(upper.clone(), lower.clone(), view.clone(), settings.networking));
+    let services = settings.services.then(|| {
+        let (upper, lower, view, namespaces) = both();
+        Services::new(upper, lower, view, namespaces, settings.networking)
+    });
     let shown = settings.show_pod_ips;
-    let cluster = LowerCluster::new(lower.clone(), view, host_ip, shown, objects, identity);
-    let cluster = Arc::new(cluster.with(volumes, services));
+    let cluster = LowerCluster::new(lower.clone(), view.clone(), host_ip, shown, namespaces.clone(), objects, identity);
+    let cluster = Arc::new(cluster.with(volumes, services).missing_token(settings.missing_token));
 
     let config = PodControllerConfig { node: name.clone(), workers: usize::from(settings.workers) };
     let pods = PodController::new(upper.clone(), cluster.clone(), &config, registry)?;
@@ -151,7 +165,8 @@ async fn link(
     let (api, reached) = (&settings.kubelet, handle.clone());
     let place = kubelet::Place { registry, tasks, threads: beside.handle() };
     let port = kubelet::start(api, &settings.node, upper.clone(), cluster.clone(), reached, place).await?;
-    let node = tensile_core::node::NodeSettings { port: Some(port), ..settings.node.clone() };
+    let mut node = tensile_core::node::NodeSettings { port: Some(port), ..settings.node.clone() };
+    node.annotations.insert(names::NAMESPACE_MAPPING.to_owned(), mapping);
     let node = Arc::new(VirtualNode::new(lower, cluster.clone(), node));
     let node = NodeController::new(upper.clone(), node, NodeControllerConfig::new(&name));
     let mut state = node.state();
@@ -247,6 +262,14 @@ async fn check_lower(lower: &Client) -> anyhow::Result<()> {
     let outcome = async {
         probe(lower).await?;
         require(lower, permissions::LOWER).await?;
+        match require(lower, permissions::LOWER_SIGN).await {
+            Err(error @ ProbeError::Forbidden { .. }) => {
+                tracing::warn!(%error, "pods can run only in the lower namespaces in which this is allowed");
+                return Ok(());
+            }
+            outcome => outcome?,
+        }
+        require(lower, permissions::LOWER_PODS).await?;
         match require(lower, permissions::LOWER_STREAMS).await {
             Err(error @ ProbeError::Forbidden { .. }) => {
                 tracing::warn!(%error, "the kubelet API has less to give than it could");

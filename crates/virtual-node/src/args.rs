@@ -14,6 +14,7 @@ use tensile_core::identity::{ApiServer, ApiServerError};
 use tensile_core::node::TaintEffect;
 use tensile_core::service::{Network, Path};
 use tensile_core::stats::{UnknownSource, Wanted};
+use tensile_core::tenant::{Mapping, UnknownMapping};
 use tensile_runtime::args::value::{boolean, duration, rate};
 use tensile_runtime::args::{Accepted, ConfigArgs};
 use tensile_runtime::listen::ListenAddr;
@@ -21,6 +22,7 @@ use tensile_runtime::telemetry::LogArgs;
 
 pub use accepted::TensileKube;
 
+use crate::identity::MissingToken;
 use crate::objects::OnConflict;
 
 /// One lower Kubernetes cluster as one node of the upper cluster.
@@ -184,6 +186,11 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", value_parser = on_conflict, help_heading = PODS)]
     pub on_conflict: Option<OnConflict>,
 
+    /// Where the lower cluster lets no token be kept: omit (a pod that has account default, and its token only because
+    /// every pod has one, runs without it and is warned; others wait) or wait (all wait) [default: omit]
+    #[arg(long, value_name = "WHAT", value_parser = missing_token, help_heading = PODS)]
+    pub missing_token: Option<MissingToken>,
+
     /// Events of lower pods that are shown on their upper pods, a second in the long run; 0 for none [default: 20]
     #[arg(long, value_name = "QPS", value_parser = rate, help_heading = PODS)]
     pub event_qps: Option<f32>,
@@ -191,6 +198,23 @@ pub struct Args {
     /// Pods that are worked on at the same time [default: 24]
     #[arg(long, value_name = "N", help_heading = PODS)]
     pub pod_sync_workers: Option<u16>,
+
+    /// Which namespace below a namespace upstairs becomes: same (the one of the same name), prefix or suffix (one of its
+    /// own, with a text of this link before or behind; prefix:TEXT and suffix:TEXT choose it), or single:NAMESPACE (this one
+    /// for all, with hashed names). Cannot change while there are pods [default: same]
+    #[arg(long, value_name = "MAPPING", value_parser = mapping, help_heading = TENANTS)]
+    pub namespace_mapping: Option<Mapping>,
+
+    /// Manifests of ResourceQuotas and LimitRanges (YAML) that are in each namespace below that this virtual node makes; an
+    /// empty file takes them away
+    #[arg(long, value_name = "FILE", help_heading = TENANTS)]
+    pub tenant_quota: Option<PathBuf>,
+
+    /// Put a NetworkPolicy into each of these namespaces: its pods are reached by pods of the same upper cluster only
+    /// [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, help_heading = TENANTS)]
+    pub tenant_isolation: Option<bool>,
 
     /// Address of the node where API servers reach its kubelet API [env: VKUBELET_POD_IP]
     #[arg(long, value_name = "IP", help_heading = KUBELET)]
@@ -258,6 +282,7 @@ pub struct Args {
 const CLUSTERS: &str = "Clusters";
 const NODE: &str = "Node";
 const PODS: &str = "Pods";
+const TENANTS: &str = "Tenants";
 const KUBELET: &str = "Kubelet API";
 const METRICS: &str = "Metrics of containers";
 const SERVICE: &str = "Service";
@@ -333,6 +358,18 @@ fn on_conflict(text: &str) -> Result<OnConflict, String> {
         "refuse" => Ok(OnConflict::Refuse),
         _ => Err("neither rename nor refuse".to_owned()),
     }
+}
+
+fn missing_token(text: &str) -> Result<MissingToken, String> {
+    match text {
+        "omit" => Ok(MissingToken::Omit),
+        "wait" => Ok(MissingToken::Wait),
+        _ => Err("neither omit nor wait".to_owned()),
+    }
+}
+
+fn mapping(text: &str) -> Result<Mapping, String> {
+    text.parse().map_err(|error: UnknownMapping| error.to_string())
 }
 
 #[cfg(test)]

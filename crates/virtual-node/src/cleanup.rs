@@ -6,8 +6,11 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{ConfigMap, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
+    core::v1::{
+        ConfigMap, LimitRange, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service,
+    },
     discovery::v1::EndpointSlice,
+    networking::v1::NetworkPolicy,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -125,6 +128,15 @@ impl Broom {
         }
         for object in self.made::<EndpointSlice>().await? {
             self.judge::<EndpointSlice>(&object, Verdict::Remove).await?;
+        }
+        for object in self.made::<ResourceQuota>().await? {
+            self.judge::<ResourceQuota>(&object, Verdict::Remove).await?;
+        }
+        for object in self.made::<LimitRange>().await? {
+            self.judge::<LimitRange>(&object, Verdict::Remove).await?;
+        }
+        for object in self.made::<NetworkPolicy>().await? {
+            self.judge::<NetworkPolicy>(&object, Verdict::Remove).await?;
         }
         for object in self.made::<ConfigMap>().await? {
             self.judge::<ConfigMap>(&object, Verdict::Remove).await?;

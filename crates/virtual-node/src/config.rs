@@ -4,8 +4,10 @@
 //! environment, the environment over the default.
 
 mod identity;
+mod kubelet;
 mod objects;
 mod stats;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -22,10 +24,13 @@ use tensile_runtime::clients::ClientSource;
 use tensile_runtime::listen::ListenAddr;
 use thiserror::Error;
 
-use crate::args::{Args, CertificateChoice};
+use crate::args::Args;
+use crate::identity::MissingToken;
 use crate::objects::OnConflict;
 pub use identity::IdentitySettings;
+pub use kubelet::{CertificateFiles, CertificateSource, KubeletApi};
 pub use stats::{StatsSettings, StoreSettings};
+pub use tenants::TenantSettings;
 
 /// How the program names itself to API servers.
 const COMPONENT: &str = "virtual-node";
@@ -35,7 +40,6 @@ const PROVIDER: &str = "k8s";
 const DEFAULT_NODE_NAME: &str = "virtual-kubelet";
 const DEFAULT_QPS: f32 = 500.0;
 const DEFAULT_BURST: u32 = 1000;
-const DEFAULT_KUBELET_PORT: u16 = 10250;
 const DEFAULT_METRICS_PORT: u16 = 10255;
 const DEFAULT_WORKERS: u16 = 24;
 /// Less than half of what one kubelet writes by default.
@@ -70,6 +74,10 @@ pub struct Settings {
     pub networking: Networking,
     /// What of the upper cluster pods keep below.
     pub identity: IdentitySettings,
+    /// What becomes of pods whose tokens cannot be kept below.
+    pub missing_token: MissingToken,
+    /// How tenants are kept apart.
+    pub tenants: TenantSettings,
     /// Upper pods show the IPs of their lower pods.
     pub show_pod_ips: bool,
     /// Pods may use the network, process ids and IPC of lower nodes.
@@ -90,42 +98,6 @@ pub struct Settings {
     pub drain: Duration,
     /// What was given without effect, one sentence each, to be logged.
     pub warnings: Vec<String>,
-}
-
-/// Where and with what the kubelet API is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KubeletApi {
-    /// Port on all addresses; 0 for any that is free.
-    pub port: u16,
-    /// Where its certificate comes from.
-    pub certificate: CertificateSource,
-    /// CA of client certificates, PEM; without it, the one that the upper API server trusts.
-    pub client_ca: Option<PathBuf>,
-    /// Where metrics of containers come from.
-    pub stats: StatsSettings,
-}
-
-/// Where a certificate comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CertificateSource {
-    /// Files, which are followed.
-    Files(CertificateFiles),
-    /// The upper cluster is asked for one.
-    Requested {
-        /// Where that is not allowed, it is an error; otherwise the certificate is self-signed.
-        required: bool,
-    },
-    /// Nobody else signs it.
-    SelfSigned,
-}
-
-/// A certificate and its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CertificateFiles {
-    /// Certificate, PEM.
-    pub cert: PathBuf,
-    /// Private key, PEM.
-    pub key: PathBuf,
 }
 
 /// Why the arguments and the environment do not add up, in one sentence.
@@ -213,12 +185,14 @@ impl Settings {
             return Err(invalid("--provider", provider, format!("is not known; this program is provider {PROVIDER}")));
         }
         let (volumes, services) = objects::controllers(args.enable_controllers.as_deref())?;
-        let kubelet = kubelet_api(&args, around)?;
+        let kubelet = kubelet::kubelet_api(&args, around)?;
         let (identity, warning) = IdentitySettings::resolve(&args)?;
         let networking =
             Networking { network: args.pod_network.unwrap_or_default(), path: args.service_path.unwrap_or_default() };
         Ok(Self {
             identity,
+            missing_token: args.missing_token.unwrap_or_default(),
+            tenants: TenantSettings::resolve(&args),
             upper: upper(&args, around),
             lower: lower(&args)?,
             node: node(&args, around, kubelet.port)?,
@@ -318,35 +292,6 @@ fn taint(args: &Args, around: &Surroundings<'_>) -> Result<Option<Taint>, Settin
         value: text(&args.taint_value, "VKUBELET_TAINT_VALUE", PROVIDER),
         effect,
     }))
-}
-
-fn kubelet_api(args: &Args, around: &Surroundings<'_>) -> Result<KubeletApi, SettingsError> {
-    let file = |flag: &Option<PathBuf>, variable: &str| flag.clone().or_else(|| around.path(variable));
-    let cert = file(&args.tls_cert_file, "APISERVER_CERT_LOCATION");
-    let key = file(&args.tls_private_key_file, "APISERVER_KEY_LOCATION");
-    let half = |given, missing| SettingsError::HalfCertificate { given, missing };
-    let files = match (cert, key) {
-        (Some(cert), Some(key)) => Some(CertificateFiles { cert, key }),
-        (None, None) => None,
-        (Some(_), None) => return Err(half("--tls-cert-file", "--tls-private-key-file")),
-        (None, Some(_)) => return Err(half("--tls-private-key-file", "--tls-cert-file")),
-    };
-    let contrary = |choice, files| Err(SettingsError::Certificate { choice, files });
-    let certificate = match (args.kubelet_serving_certificate.unwrap_or_default(), files) {
-        (CertificateChoice::Auto | CertificateChoice::Files, Some(files)) => CertificateSource::Files(files),
-        (CertificateChoice::Auto, None) => CertificateSource::Requested { required: false },
-        (CertificateChoice::Csr, None) => CertificateSource::Requested { required: true },
-        (CertificateChoice::SelfSigned, None) => CertificateSource::SelfSigned,
-        (CertificateChoice::Files, None) => return contrary("files", "--tls-cert-file is not set"),
-        (CertificateChoice::Csr, Some(_)) => return contrary("csr", "--tls-cert-file is set"),
-        (CertificateChoice::SelfSigned, Some(_)) => return contrary("self-signed", "--tls-cert-file is set"),
-    };
-    let port = match args.kubelet_port {
-        Some(port) => port,
-        None => around.parsed("KUBELET_PORT")?.unwrap_or(DEFAULT_KUBELET_PORT),
-    };
-    let client_ca = file(&args.client_ca_file, "APISERVER_CA_CERT_LOCATION");
-    Ok(KubeletApi { port, certificate, client_ca, stats: StatsSettings::resolve(args)? })
 }
 
 /// `KEY=VALUE,...`; tensile-kube's `KEY:VALUE` is taken too, neither sign can be in a key.

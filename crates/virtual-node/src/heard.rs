@@ -10,14 +10,26 @@ use std::{
 use futures::StreamExt;
 use kube::{
     Api, Client, Resource,
-    core::PartialObjectMeta,
+    core::{NamespaceResourceScope, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
         watcher::{Config, Event, watcher},
     },
 };
 use serde::de::DeserializeOwned;
+use tensile_core::pod::LinkView;
 use virtual_kubelet::queue::Queue;
+
+/// The objects of a kind below, wherever `link` may have some.
+pub(crate) fn within<K>(client: &Client, link: &LinkView) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    match link.namespaces.only() {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
 
 /// Where what is heard goes.
 #[derive(Clone, Copy)]
@@ -33,14 +45,14 @@ impl<T: Clone + Eq + Hash + Ord> Heard<'_, T> {
     pub(crate) async fn follow<K>(
         &self,
         cluster: &str,
-        client: &Client,
+        objects: Api<PartialObjectMeta<K>>,
         config: Config,
         key: impl Fn(&PartialObjectMeta<K>, bool) -> Option<T>,
     ) where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
         let mut listed = HashSet::new();
-        let mut events = std::pin::pin!(watcher(Api::all(client.clone()), config).default_backoff());
+        let mut events = std::pin::pin!(watcher(objects, config).default_backoff());
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),

@@ -13,4 +13,5 @@ pub mod objects;
 pub mod permissions;
 pub mod services;
 pub mod stats;
+mod tenants;
 pub mod volumes;

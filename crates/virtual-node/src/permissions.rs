@@ -7,6 +7,7 @@ const CERTIFICATES: &str = "certificates.k8s.io";
 const EVENTS: &str = "events.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
+const NETWORKING: &str = "networking.k8s.io";
 
 /// In the upper cluster.
 pub const UPPER: &[Permission<'static>] = &[
@@ -42,10 +43,20 @@ pub const UPPER_CERTIFICATE: &[Permission<'static>] = &[
     Permission::of("get", CERTIFICATES, "certificatesigningrequests"),
 ];
 
-/// In the lower cluster.
+/// In the lower cluster, in all of it: what takes room there.
 pub const LOWER: &[Permission<'static>] = &[
     Permission::core("list", "pods"),
     Permission::core("watch", "pods"),
+    Permission::core("list", "nodes"),
+    Permission::core("watch", "nodes"),
+];
+
+/// Whoever has this in all of the lower cluster is to have the others there too; an operator may as well give them in some
+/// namespaces only, and make these.
+pub const LOWER_SIGN: &[Permission<'static>] = &[Permission::core("create", "pods")];
+
+/// In the lower cluster, where pods are to run. Where it is not given, they say that it is forbidden.
+pub const LOWER_PODS: &[Permission<'static>] = &[
     Permission::core("get", "pods"),
     Permission::core("create", "pods"),
     Permission::core("patch", "pods"),
@@ -58,10 +69,26 @@ pub const LOWER: &[Permission<'static>] = &[
     Permission::core("create", "configmaps"),
     Permission::core("update", "configmaps"),
     Permission::core("delete", "configmaps"),
-    Permission::core("list", "nodes"),
-    Permission::core("watch", "nodes"),
     Permission::core("create", "namespaces"),
     Permission::core("get", "serviceaccounts"),
+];
+
+/// In the lower cluster, to know whose a namespace is (`--namespace-mapping=prefix` and `suffix`, `--tenant-quota`,
+/// `--tenant-isolation`), and to put into it what the operator gives.
+pub const LOWER_TENANTS: &[Permission<'static>] = &[
+    Permission::core("get", "namespaces"),
+    Permission::core("list", "resourcequotas"),
+    Permission::core("create", "resourcequotas"),
+    Permission::core("update", "resourcequotas"),
+    Permission::core("delete", "resourcequotas"),
+    Permission::core("list", "limitranges"),
+    Permission::core("create", "limitranges"),
+    Permission::core("update", "limitranges"),
+    Permission::core("delete", "limitranges"),
+    Permission::of("list", NETWORKING, "networkpolicies"),
+    Permission::of("create", NETWORKING, "networkpolicies"),
+    Permission::of("update", NETWORKING, "networkpolicies"),
+    Permission::of("delete", NETWORKING, "networkpolicies"),
 ];
 
 /// In the lower cluster, to tell upstairs which one it is: the multi-scheduler finds the virtual node by that. An operator
@@ -152,7 +179,14 @@ pub const UPPER_SERVICES: &[Permission<'static>] = &[
     Permission::of("watch", DISCOVERY, "endpointslices"),
 ];
 
-/// In the lower cluster, for the same.
+/// In the upper cluster, to lead clients there to the load balancers of lower clusters (`--service-path=loadbalancer`).
+pub const UPPER_SLICES: &[Permission<'static>] = &[
+    Permission::of("create", DISCOVERY, "endpointslices"),
+    Permission::of("update", DISCOVERY, "endpointslices"),
+    Permission::of("delete", DISCOVERY, "endpointslices"),
+];
+
+/// In the lower cluster, for Services.
 pub const LOWER_SERVICES: &[Permission<'static>] = &[
     Permission::core("get", "services"),
     Permission::core("list", "services"),

@@ -10,9 +10,9 @@ use tensile_runtime::clients::Permission;
 use tensile_testkit::shipped::{self, Right, rights, yaml};
 use virtual_node::args::Args;
 use virtual_node::permissions::{
-    LOWER, LOWER_EVENTS, LOWER_IDENTITY, LOWER_KUBELETS, LOWER_METRICS, LOWER_SECRETS, LOWER_SERVICES, LOWER_STREAMS,
-    LOWER_VOLUMES, UPPER, UPPER_CERTIFICATE, UPPER_EVENTS, UPPER_SECRETS, UPPER_SERVICES, UPPER_VOLUMES, node_user,
-    upper_node,
+    LOWER, LOWER_EVENTS, LOWER_IDENTITY, LOWER_KUBELETS, LOWER_METRICS, LOWER_PODS, LOWER_SECRETS, LOWER_SERVICES,
+    LOWER_STREAMS, LOWER_TENANTS, LOWER_VOLUMES, UPPER, UPPER_CERTIFICATE, UPPER_EVENTS, UPPER_SECRETS, UPPER_SERVICES,
+    UPPER_SLICES, UPPER_VOLUMES, node_user, upper_node,
 };
 
 #[test]
@@ -39,6 +39,8 @@ fn the_chart_gives_above_what_the_service_needs_and_no_more() {
     );
     let secrets = rights(&yaml("charts/virtual-node/files/upper-secrets-rules.yaml")[0], None);
     assert_eq!(secrets, needed(UPPER_SECRETS));
+    let slices = rights(&yaml("charts/virtual-node/files/upper-slices-rules.yaml")[0], None);
+    assert_eq!(slices, needed(UPPER_SLICES));
     let node = rights(&yaml("charts/virtual-node/files/upper-node-rules.yaml")[0], None);
     assert_eq!(node, needed(&upper_node(&node_user("NODENAME"))));
 }
@@ -52,7 +54,10 @@ fn the_manifest_for_the_lower_cluster_gives_what_the_service_needs_and_no_more()
     };
     let objects_of_pods = LOWER_EVENTS.iter().chain(LOWER_VOLUMES).chain(LOWER_SERVICES).chain(LOWER_IDENTITY);
     let containers = LOWER_STREAMS.iter().chain(LOWER_METRICS);
-    assert_eq!(role("tensile-virtual-node"), needed(LOWER.iter().chain(objects_of_pods).chain(containers)));
+    assert_eq!(
+        role("tensile-virtual-node"),
+        needed(LOWER.iter().chain(LOWER_PODS).chain(objects_of_pods).chain(containers))
+    );
     assert_eq!(role("tensile-virtual-node-secrets"), needed(LOWER_SECRETS));
     let bindings = objects.iter().filter(|object| object["kind"] == "ClusterRoleBinding");
     let bound: Vec<&Value> = bindings.map(|binding| &binding["roleRef"]["name"]).collect();
@@ -64,6 +69,13 @@ fn the_manifest_for_metrics_of_kubelets_gives_what_they_need_and_no_more() {
     let objects = yaml("charts/virtual-node/files/lower-rbac-kubelets.yaml");
     let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
     assert_eq!(rights(&role["rules"], None), needed(LOWER_KUBELETS));
+}
+
+#[test]
+fn the_manifest_for_tenants_gives_what_they_need_and_no_more() {
+    let objects = yaml("charts/virtual-node/files/lower-rbac-tenants.yaml");
+    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+    assert_eq!(rights(&role["rules"], None), needed(LOWER_TENANTS));
 }
 
 /// The chart's own flags exist, and the settings it refuses are those it sets itself.

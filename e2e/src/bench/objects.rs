@@ -1,4 +1,5 @@
-//! What copies of ConfigMaps cost: requests for many pods that share a few, and for one change; memory for many of them.
+//! What pods bring along costs: requests for copies of ConfigMaps that many pods share, and for one change; memory for many
+//! of them; requests for tokens.
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -8,13 +9,14 @@ use serde_json::{Value, json};
 
 use super::lab::{self, DEADLINE, Lab, Target};
 use super::table::{Row, table};
+use super::tokens;
 use crate::objects::Objects;
 use crate::{binaries, cargo};
 
 /// How the virtual node calls itself to API servers.
-const USER_AGENT: &str = "tensile-virtual-node/";
+pub(super) const USER_AGENT: &str = "tensile-virtual-node/";
 /// Requests of the benchmark that are under way at the same time.
-const IN_FLIGHT: usize = 64;
+pub(super) const IN_FLIGHT: usize = 64;
 /// ConfigMaps that one pod mounts, when memory is measured.
 const MOUNTED: usize = 100;
 
@@ -29,12 +31,15 @@ pub(super) struct Settings {
     /// ConfigMaps at once, for memory.
     #[arg(long, default_value_t = 5_000)]
     many: usize,
+    /// Pods whose tokens are renewed; 0 leaves that out.
+    #[arg(long, default_value_t = 10_000)]
+    tokens: usize,
 }
 
 pub(super) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let newest = &binaries::SUPPORTED[..1];
     tokio::try_join!(cargo::build_services(), binaries::everything(newest))?;
-    let lab = Lab::start(newest[0], settings.pods + settings.many / MOUNTED).await?;
+    let lab = Lab::start(newest[0], settings.pods.max(settings.many.div_ceil(MOUNTED)).max(settings.tokens)).await?;
     let link = lab.link().await?;
     let mut rows = shared(&lab, settings).await?;
 
@@ -51,6 +56,9 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<()> {
             .target("<= 20 MB"),
     );
     lab.clear("many", Target::VirtualNode, &above, &below).await?;
+    if settings.tokens > 0 {
+        rows.extend(tokens::measure(&lab, settings.tokens).await?);
+    }
     println!("{}", table(&rows));
     Ok(())
 }
@@ -73,8 +81,8 @@ async fn shared(lab: &Lab, settings: &Settings) -> anyhow::Result<Vec<Row>> {
     let many = format!("{} pods, {} ConfigMaps: ", settings.pods, settings.shared);
     let row = |what: &str, count: usize| Row::new(format!("{many}{what}"), count.to_string());
     Ok(vec![
-        row("copies made", had.created - asked.created).target("50"),
-        row("GETs above", had.got - asked.got).target("50"),
+        row("copies made", had.created - asked.created).target("one each"),
+        row("GETs above", had.got - asked.got).target("one each"),
         row("other requests below", had.others - asked.others).target("0"),
         Row::new("one change: requests below", (has.others - had.others).to_string()).target("1"),
     ])
@@ -115,7 +123,11 @@ fn mounting(number: usize, maps: std::ops::Range<usize>) -> Value {
     pod
 }
 
-async fn create<K: Resource<DynamicType = ()>>(lab: &Lab, namespace: &str, objects: Vec<Value>) -> anyhow::Result<()> {
+pub(super) async fn create<K: Resource<DynamicType = ()>>(
+    lab: &Lab,
+    namespace: &str,
+    objects: Vec<Value>,
+) -> anyhow::Result<()> {
     let client: Client = lab.upper.client();
     let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &ApiResource::erase::<K>(&()));
     stream::iter(objects)

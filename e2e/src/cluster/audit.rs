@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 /// The requests that an API server answered, in order.
@@ -28,6 +29,8 @@ pub struct Request {
     pub object_ref: Option<Object>,
     /// The answer.
     pub response_status: Option<Status>,
+    /// When it came.
+    pub request_received_timestamp: Option<Timestamp>,
 }
 
 /// An object or a collection.

@@ -35,11 +35,31 @@ fn a_namespace_whose_secrets_are_forbidden_below_is_told_on_the_pod_and_works_on
             maps.create("public", serde_json::json!({ "data": { "a": "b" } })).await?;
             let secrets = Objects::secrets(&pair.upper, above.namespace());
             secrets.create("private", secret_of("s")).await?;
-            // Tokens of its account would be kept in a Secret.
             let mut without = mounting(link.pod("without"), &[config_map("public")]);
             without["spec"]["automountServiceAccountToken"] = false.into();
             above.create(&without).await?;
             above.until_ready("without").await?;
+            // Only because every pod has one: it runs without, and is told so.
+            above.create(&link.pod("plain")).await?;
+            above.until_ready("plain").await?;
+            let event = above.until_event("plain", "TokenOmitted").await?;
+            ensure!(event.contains("automountServiceAccountToken: true"), "{event}");
+            let plain = below.get("plain").await?;
+            let sources = plain["spec"]["volumes"][0]["projected"]["sources"].as_array();
+            let sources = sources.map(|all| all.iter().filter(|source| source.get("secret").is_some()).count());
+            ensure!(
+                sources == Some(0) && plain["metadata"]["annotations"].get("tensile.io/tokens").is_none(),
+                "{plain}"
+            );
+            // That one asks for it, and waits.
+            let mut asks = link.pod("asks");
+            asks["spec"]["automountServiceAccountToken"] = true.into();
+            above.create(&asks).await?;
+            above.until_event("asks", "LowerForbidden").await?;
+            let strict = Link::builder(&pair.upper, &pair.lower, "shipped-strict").lower_kubeconfig(&kubeconfig);
+            let strict = strict.args(&["--missing-token=wait"]).start().await?;
+            above.create(&strict.pod("strict")).await?;
+            above.until_event("strict", "LowerForbidden").await?;
 
             above.create(&mounting(link.pod("with"), &[secret("private")])).await?;
             let event = above.until_event("with", "LowerForbidden").await?;
@@ -59,7 +79,9 @@ fn a_namespace_whose_secrets_are_forbidden_below_is_told_on_the_pod_and_works_on
                 "--serviceaccount=tensile:virtual-node",
             ];
             pair.lower.kubectl(&binding).await?;
-            above.until_ready("with").await?;
+            for name in ["with", "asks", "strict"] {
+                above.until_ready(name).await?;
+            }
             let lower = Objects::secrets(&pair.lower, above.namespace());
             ensure!(value_of(&lower.get("private").await?) == "s", "the copy differs");
             Ok(())

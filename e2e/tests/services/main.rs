@@ -2,6 +2,7 @@
 
 mod cleanup;
 mod joined;
+mod real;
 mod separate;
 
 use e2e::cluster::Cluster;

@@ -66,6 +66,45 @@ fn over_a_load_balancer_a_service_leads_to_its_address_upstairs() -> anyhow::Res
 }
 
 #[test]
+fn over_a_lower_load_balancer_clients_upstairs_are_led_to_its_address() -> anyhow::Result<()> {
+    e2e::run(async {
+        let pair = pair().await?;
+        let args = ["--pod-network=separate", "--service-path=loadbalancer"];
+        let link = Link::builder(&pair.upper, &pair.lower, "reverse").args(&args).start().await?;
+        pair.within("reverse", async |above, _| {
+            let upper = services(&pair.upper, above.namespace());
+            let class = json!({ "spec": { "type": "LoadBalancer", "loadBalancerClass": "services.tensile.io/lower" } });
+            upper.create("web", e2e::pods::with(web(), class)).await?;
+            above.create(&labelled(link.pod("one"))).await?;
+            above.until_ready("one").await?;
+            let lower = services(&pair.lower, above.namespace());
+            let is_balanced = |service: &Value| service["spec"]["type"] == "LoadBalancer";
+            let below = lower.until("web", "wants a load balancer", is_balanced).await?;
+            ensure!(below["spec"]["selector"]["app"] == "web", "{}", below["spec"]);
+            let lead_to = async |expected: &[&str]| {
+                eventually(PATIENCE, "the endpoints upstairs are its addresses", async || {
+                    let found = addresses(&pair.upper, above.namespace(), "web").await?;
+                    ensure!(found == expected, "{found:?}");
+                    Ok(())
+                })
+                .await
+            };
+            for address in ["192.0.2.5", "192.0.2.6"] {
+                // As the lower cloud would.
+                lower.merge_status("web", json!({ "loadBalancer": { "ingress": [{ "ip": address }] } })).await?;
+                lead_to(&[address]).await?;
+            }
+            let below = addresses(&pair.lower, above.namespace(), "web").await?;
+            ensure!(!below.iter().any(|address| address.starts_with("192.0.2.")), "in a circle: {below:?}");
+            above.delete("one", None).await?;
+            lower.until_gone("web").await?;
+            lead_to(&[]).await
+        })
+        .await
+    })
+}
+
+#[test]
 fn the_address_of_a_lower_load_balancer_comes_up_beside_others_and_goes_with_it() -> anyhow::Result<()> {
     e2e::run(async {
         let pair = pair().await?;

@@ -15,5 +15,5 @@ mod tests;
 pub use api_server::{ApiServer, ApiServerError, Unreachable};
 pub use renewal::{Life, Lives, Step, plan, renew_at};
 pub use secret::{Issued, Owner, create, renew};
-pub(crate) use tokens::take;
 pub use tokens::{Token, Tokens, key, request};
+pub(crate) use tokens::{omit, take};

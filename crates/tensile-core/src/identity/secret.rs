@@ -28,12 +28,10 @@ impl fmt::Debug for Issued {
 /// The pod whose tokens they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
-    /// Its namespace below.
-    pub namespace: &'a str,
-    /// Its name, upstairs and below.
-    pub name: &'a str,
     /// Its namespace upstairs.
-    pub upper_namespace: &'a str,
+    pub namespace: &'a str,
+    /// Its name upstairs.
+    pub name: &'a str,
     /// UID of the upper pod.
     pub upper_uid: &'a str,
     /// UID of the lower pod.
@@ -44,24 +42,23 @@ pub struct Owner<'a> {
 /// there is no virtual node any more.
 #[must_use]
 pub fn create(tokens: &Tokens, owner: &Owner<'_>, issued: &[Issued], link: &LinkView) -> Value {
+    let mut labels = link.marks(owner.namespace);
+    labels[names::TOKENS] = json!(names::TRUE);
+    let pod = link.lower_pod(owner.namespace, owner.name);
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "Opaque",
         "metadata": {
             "name": tokens.secret,
-            "namespace": owner.namespace,
-            "labels": {
-                names::UPPER_CLUSTER: names::label_value(&link.upper_cluster),
-                names::VIRTUAL_NODE: names::label_value(&link.virtual_node),
-                names::TOKENS: names::TRUE,
-            },
+            "namespace": link.lower_namespace(owner.namespace),
+            "labels": labels,
             "annotations": {
-                names::UPPER_NAME: format!("{}/{}", owner.upper_namespace, owner.name),
+                names::UPPER_NAME: format!("{}/{}", owner.namespace, owner.name),
                 names::UPPER_UID: owner.upper_uid,
                 names::TOKENS: lives(None, issued).to_text(),
             },
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": owner.name, "uid": owner.lower_uid}],
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": owner.lower_uid}],
         },
         "stringData": data(issued),
     })

@@ -122,16 +122,17 @@ fn issued(place: usize) -> Issued {
 fn the_secret_goes_with_the_lower_pod_and_says_whose_tokens_it_holds() {
     let link =
         LinkView { upper_cluster: "5e8e7a2c".to_owned(), virtual_node: "east".to_owned(), ..LinkView::default() };
-    let owner = Owner { namespace: "below", name: "web-0", upper_namespace: "team", upper_uid: "u", lower_uid: "l" };
+    let link = LinkView { namespaces: "prefix:acme".parse().unwrap(), ..link };
+    let owner = Owner { namespace: "team", name: "web-0", upper_uid: "u", lower_uid: "l" };
     let secret = create(&tokens(), &owner, &[issued(0), issued(1)], &link);
     let life = r#"{"expires":"2027-01-15T08:01:00Z","seconds":600}"#;
     assert_eq!(
         secret,
         json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
-                "name": "web-0-tokens-1", "namespace": "below",
+                "name": "web-0-tokens-1", "namespace": "acme-team",
                 "labels": {"tensile.io/upper-cluster": "5e8e7a2c", "tensile.io/virtual-node": "east",
-                    "tensile.io/tokens": "true"},
+                    "tensile.io/upper-namespace": "team", "tensile.io/tokens": "true"},
                 "annotations": {"tensile.io/upper-name": "team/web-0", "tensile.io/upper-uid": "u",
                     "tensile.io/tokens": format!(r#"{{"token-0":{life},"token-1":{life}}}"#)},
                 "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "l"}],

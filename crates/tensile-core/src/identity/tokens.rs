@@ -94,6 +94,20 @@ pub(crate) fn take(pod: &mut Value, name: &str, uid: &str, account: &str, link: 
     Some(tokens)
 }
 
+/// Makes `pod` project what it projects but for the tokens in this Secret.
+pub(crate) fn omit(pod: &mut Value, secret: &str) {
+    let volumes = pod.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).into_iter().flatten();
+    for volume in volumes {
+        let sources = volume.get_mut("projected").and_then(|projected| projected.get_mut("sources")?.as_array_mut());
+        if let Some(sources) = sources {
+            sources.retain(|source| source.pointer("/secret/name").and_then(Value::as_str) != Some(secret));
+        }
+    }
+    if let Some(Value::Object(annotations)) = pod.pointer_mut("/metadata/annotations") {
+        annotations.remove(names::TOKENS);
+    }
+}
+
 fn note(annotations: &mut Map<String, Value>, tokens: &Tokens) {
     annotations.insert(names::TOKENS.to_owned(), Value::String(tokens.to_text()));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{LinkView, NOTHING, fields::Fields, metadata, upper::Upper, volume};
-use crate::names;
+use crate::{names, tenant::Mapping};
 
 /// The members of a container, of whichever of the three lists.
 pub(super) const CONTAINER: Fields = Fields {
@@ -98,7 +98,7 @@ fn rewrite_variable(variable: &mut Value, upper: &Upper<'_>, link: &LinkView) {
         Some("spec.serviceAccountName") => upper.account(),
         Some(path) => match staying(path, upper, link) {
             Some(value) => value,
-            None => return rewrite_reference(field),
+            None => return rewrite_reference(field, link),
         },
         None => return,
     };
@@ -119,20 +119,23 @@ fn staying<'a>(path: &str, upper: &Upper<'a>, link: &LinkView) -> Option<&'a str
 }
 
 /// The files of a downward API volume follow the same rule as variables; nodes and accounts are not offered in files.
-pub(super) fn rewrite_items(downward: &mut Value) {
+pub(super) fn rewrite_items(downward: &mut Value, link: &LinkView) {
     for item in downward.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(field) = item.get_mut("fieldRef") {
-            rewrite_reference(field);
+            rewrite_reference(field, link);
         }
     }
 }
 
-/// The UID and, for files, the labels upstairs are in annotations of the lower pod.
-fn rewrite_reference(field: &mut Value) {
-    let annotation = match field["fieldPath"].as_str() {
-        Some("metadata.uid") => names::UPPER_UID,
-        Some(volume::LABELS) => names::UPPER_LABELS,
+/// The UID and, for files, the labels upstairs are in annotations of the lower pod; so is its name upstairs, and its
+/// namespace in a label, where these differ.
+fn rewrite_reference(field: &mut Value, link: &LinkView) {
+    let (map, key) = match field["fieldPath"].as_str() {
+        Some("metadata.uid") => ("annotations", names::UPPER_UID),
+        Some(volume::LABELS) => ("annotations", names::UPPER_LABELS),
+        Some("metadata.namespace") if link.namespaces != Mapping::Same => ("labels", names::UPPER_NAMESPACE),
+        Some("metadata.name") if link.namespaces.is_shared() => ("annotations", names::POD_NAME),
         _ => return,
     };
-    field["fieldPath"] = json!(format!("metadata.annotations['{annotation}']"));
+    field["fieldPath"] = json!(format!("metadata.{map}['{key}']"));
 }

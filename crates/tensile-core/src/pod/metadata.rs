@@ -44,6 +44,7 @@ pub(super) const STAYING_ANNOTATIONS: &[&str] = &[
     "kubernetes.io/config.source",
     names::APPLIED,
     names::APPLIED_REVISION,
+    names::POD_NAME,
     names::REFERENCES,
     names::TOKENS,
     names::UPPER_LABELS,
@@ -51,22 +52,14 @@ pub(super) const STAYING_ANNOTATIONS: &[&str] = &[
     names::UPPER_UID,
 ];
 
-/// The lower namespace of an upper one: for now, the one of the same name.
-///
-/// Whoever makes it another: containers also learn their namespace through `fieldRef` (see `container`).
-#[must_use]
-pub fn lower_namespace(upper: &str) -> &str {
-    upper
-}
-
 /// The metadata of the lower pod, but for the record of what was applied.
 pub(super) fn lower(upper: &Upper<'_>, link: &LinkView, dropped: &mut Vec<String>) -> Map<String, Value> {
     METADATA.sift(upper.metadata, "metadata", dropped);
     let (labels, tripped) = labels(upper, link);
     let mut metadata = Map::new();
-    metadata.insert("name".to_owned(), json!(upper.name));
-    metadata.insert("namespace".to_owned(), json!(lower_namespace(upper.namespace)));
-    metadata.insert("annotations".to_owned(), Value::Object(annotations(upper, &tripped)));
+    metadata.insert("name".to_owned(), json!(link.lower_pod(upper.namespace, upper.name)));
+    metadata.insert("namespace".to_owned(), json!(link.lower_namespace(upper.namespace)));
+    metadata.insert("annotations".to_owned(), Value::Object(annotations(upper, &tripped, link)));
     metadata.insert("labels".to_owned(), Value::Object(labels));
     metadata
 }
@@ -85,12 +78,11 @@ fn labels(upper: &Upper<'_>, link: &LinkView) -> (Map<String, Value>, Map<String
         .map(|(key, value)| (key.clone(), value.clone()))
         .partition(|(key, _)| link.ignored_labels.contains(key));
     labels.insert(names::VIRTUAL_POD.to_owned(), json!(names::TRUE));
-    labels.insert(names::UPPER_CLUSTER.to_owned(), json!(names::label_value(&link.upper_cluster)));
-    labels.insert(names::VIRTUAL_NODE.to_owned(), json!(names::label_value(&link.virtual_node)));
+    link.mark(&mut labels, upper.namespace);
     (labels, tripped)
 }
 
-fn annotations(upper: &Upper<'_>, tripped: &Map<String, Value>) -> Map<String, Value> {
+fn annotations(upper: &Upper<'_>, tripped: &Map<String, Value>, link: &LinkView) -> Map<String, Value> {
     let mut annotations: Map<String, Value> = members(upper, "annotations")
         .iter()
         .filter(|(key, _)| !STAYING_ANNOTATIONS.contains(&key.as_str()))
@@ -98,6 +90,9 @@ fn annotations(upper: &Upper<'_>, tripped: &Map<String, Value>) -> Map<String, V
         .collect();
     annotations.insert(names::UPPER_UID.to_owned(), json!(upper.uid));
     annotations.insert(names::UPPER_NAME.to_owned(), json!(format!("{}/{}", upper.namespace, upper.name)));
+    if link.namespaces.is_shared() {
+        annotations.insert(names::POD_NAME.to_owned(), json!(upper.name));
+    }
     if volume::shows_labels(upper) {
         annotations.insert(names::UPPER_LABELS.to_owned(), json!(as_file(members(upper, "labels"))));
     }

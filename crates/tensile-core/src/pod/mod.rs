@@ -33,12 +33,12 @@ use self::{
 use crate::{
     identity::{self, ApiServer, Tokens},
     names, placement,
+    tenant::Mapping,
 };
 
 pub use claims::{claims, ephemeral_claims, rename_claims};
 pub use dns::ClusterDns;
 pub use followed::foreign_containers;
-pub use metadata::lower_namespace;
 pub use references::{Names, References, references, rename};
 pub use refuse::Refusal;
 pub use status::{StatusView, upper_status};
@@ -55,6 +55,8 @@ pub struct LinkView {
     pub upper_cluster: String,
     /// Name of the virtual node.
     pub virtual_node: String,
+    /// How the namespaces of the upper cluster become those of the lower one.
+    pub namespaces: Mapping,
     /// Labels of the virtual node: the upper half of a constraint is matched against them.
     pub node_labels: BTreeMap<String, String>,
     /// Node label keys that were decided upstairs.
@@ -89,6 +91,8 @@ pub struct LowerPod {
     pub references: References,
     /// The tokens that it projected upstairs, which a Secret is to hold.
     pub tokens: Option<Tokens>,
+    /// It projects a token only because every pod does: it has account `default`, and nobody asked for a token.
+    pub needs_no_token: bool,
 }
 
 impl LowerPod {
@@ -98,6 +102,11 @@ impl LowerPod {
         if !names.is_empty() {
             references::note(&mut self.pod, names);
         }
+    }
+
+    /// Makes it do without what this Secret would hold.
+    pub fn omit_tokens(&mut self, secret: &str) {
+        identity::omit(&mut self.pod, secret);
     }
 }
 
@@ -131,7 +140,7 @@ pub fn lower_pod(upper: &Value, link: &LinkView, revision: u64) -> Result<LowerP
     let references = references::references(&mut pod);
     // After the references: the Secret with the tokens is none that the upper cluster has.
     let tokens = identity::take(&mut pod, upper.name, upper.uid, upper.account(), link);
-    Ok(LowerPod { pod, dropped, references, tokens })
+    Ok(LowerPod { pod, dropped, references, tokens, needs_no_token: volume::needs_no_token(&upper) })
 }
 
 /// An empty JSON object, to read absent ones as.

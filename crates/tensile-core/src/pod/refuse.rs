@@ -35,6 +35,12 @@ pub enum Refusal {
          volume"
     )]
     HostPath(String),
+    /// The pod names a claim in a namespace below that others share.
+    #[error(
+        "volume {0} names a claim; below, others share the namespace, and nobody sees to it that this is the pod's own. \
+         Have the operator of the virtual node enable PVControllers"
+    )]
+    Claim(String),
     /// The pod uses dynamic resource allocation.
     #[error(
         "spec.resourceClaims names claims of this cluster, which lower nodes cannot serve; request an extended resource instead"
@@ -72,6 +78,7 @@ impl Refusal {
             Self::Mirror => "MirrorPodNotSupported",
             Self::HostNamespace(_) => "HostNamespaceNotAllowed",
             Self::HostPath(_) => "HostPathNotAllowed",
+            Self::Claim(_) => "ClaimNotAllowed",
             Self::ResourceClaims => "ResourceClaimsNotSupported",
             Self::Volume { .. } => "VolumeNotSupported",
             Self::Placement(_) => "PlacementNotPossible",

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{LinkView, Refusal, container, dns, fields::Fields, refuse::HOST_NAMESPACES, upper::Upper, volume};
-use crate::placement::Placement;
+use crate::{placement::Placement, tenant};
 
 /// The members of a pod's spec. `schedulingGroup` is left unnamed on purpose: it names objects of the upper scheduler,
 /// and that a gang is not one below is worth a warning.
@@ -98,5 +98,15 @@ pub(super) fn lower(
             spec.insert(name.to_owned(), value);
         }
     }
+    tenant::keep_apart(&mut spec, upper.namespace, link, dropped);
+    if link.namespaces.is_shared() && !spec.contains_key("hostname") && is_hostname(upper.name) {
+        // Its programs know the pod by the name that it has upstairs.
+        spec.insert("hostname".to_owned(), json!(upper.name));
+    }
     Ok(spec)
+}
+
+/// A DNS label, as the API wants it.
+fn is_hostname(name: &str) -> bool {
+    name.len() <= 63 && !name.contains('.')
 }

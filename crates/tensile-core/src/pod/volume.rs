@@ -87,6 +87,17 @@ fn is_api_access(volume: &Value) -> bool {
     name_of(volume).starts_with("kube-api-access-") && volume.get("projected").is_some()
 }
 
+/// Whether the pod projects tokens only because admission added them.
+pub(super) fn needs_no_token(upper: &Upper<'_>) -> bool {
+    let asked_for = upper.list("volumes").iter().filter(|volume| !is_api_access(volume)).any(|volume| {
+        let sources = volume.get("projected").and_then(|projected| projected.get("sources")?.as_array());
+        sources.into_iter().flatten().any(|source| source.get(TOKEN).is_some())
+    });
+    upper.account() == "default"
+        && upper.spec.get("automountServiceAccountToken") != Some(&Value::Bool(true))
+        && !asked_for
+}
+
 fn volume_below(
     volume: &Value,
     upper: &Upper<'_>,
@@ -106,6 +117,9 @@ fn volume_below(
     if link.refuse_host_path && below.contains_key("hostPath") {
         return Err(Refusal::HostPath(name.to_owned()));
     }
+    if link.namespaces.is_shared() && !link.brings_claims && below.contains_key("persistentVolumeClaim") {
+        return Err(Refusal::Claim(name.to_owned()));
+    }
     dropped.append(&mut unknown);
     if link.brings_claims && below.remove("ephemeral").is_some() {
         below.insert("persistentVolumeClaim".to_owned(), claims::of_ephemeral(upper.name, name));
@@ -113,7 +127,7 @@ fn volume_below(
 
     below.insert("name".to_owned(), Value::String(name.to_owned()));
     if let Some(downward) = below.get_mut("downwardAPI") {
-        container::rewrite_items(downward);
+        container::rewrite_items(downward, link);
     }
     if let Some(Value::Array(sources)) = below.get_mut("projected").and_then(|projected| projected.get_mut("sources")) {
         *sources = projections(sources, &path, link, dropped);
@@ -131,7 +145,7 @@ fn projections(sources: &[Value], path: &str, link: &LinkView, dropped: &mut Vec
         let path = format!("{path}.projected.sources[{index}]");
         let mut source = PROJECTIONS.sift(source.as_object().unwrap_or(&NOTHING), &path, dropped);
         if let Some(downward) = source.get_mut("downwardAPI") {
-            container::rewrite_items(downward);
+            container::rewrite_items(downward, link);
         }
         if !source.is_empty() {
             below.push(Value::Object(source));

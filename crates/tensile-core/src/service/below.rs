@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Network, Networking, Path, text};
 use crate::{
     names,
-    pod::{LinkView, fields::Fields, lower_namespace},
+    pod::{LinkView, fields::Fields},
 };
 
 /// What of a Service goes down. Addresses and node ports are each cluster's own.
@@ -71,6 +71,8 @@ pub(super) fn is_balanced_below(upper: &Value) -> bool {
 /// The Service below for `upper`; members that do not go down are added to `dropped`.
 pub(super) fn service(upper: &Value, leads: Leads, link: &LinkView, dropped: &mut Vec<String>) -> Value {
     let empty = Map::new();
+    let text_of = |pointer| text(upper, pointer).unwrap_or_default();
+    let (name, namespace) = (text_of("/metadata/name"), text_of("/metadata/namespace"));
     let given = upper.get("spec").and_then(Value::as_object).unwrap_or(&empty);
     let mut spec = SPEC.sift(given, "spec", dropped);
     let mut kept: Vec<&str> = Vec::new();
@@ -107,32 +109,26 @@ pub(super) fn service(upper: &Value, leads: Leads, link: &LinkView, dropped: &mu
         let mut selector = selector.clone();
         link.ignored_labels.iter().for_each(|key| drop(selector.remove(key)));
         selector.insert(names::UPPER_CLUSTER.to_owned(), json!(names::label_value(&link.upper_cluster)));
+        if link.namespaces.is_shared() {
+            selector.insert(names::UPPER_NAMESPACE.to_owned(), json!(namespace));
+        }
         spec.insert("selector".to_owned(), Value::Object(selector));
     }
-    let (name, namespace) = (text(upper, "/metadata/name"), text(upper, "/metadata/namespace").unwrap_or_default());
     let applied = format!("{:016x}", names::fnv1a(Value::Object(spec.clone()).to_string().as_bytes()));
     json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": name,
-            "namespace": lower_namespace(namespace),
-            "labels": owner(link),
+            "name": link.lower_service(namespace, name),
+            "namespace": link.lower_namespace(namespace),
+            "labels": link.marks(namespace),
             "annotations": {
                 names::GLOBAL: names::TRUE,
-                names::UPPER_NAME: format!("{namespace}/{}", name.unwrap_or_default()),
+                names::UPPER_NAME: format!("{namespace}/{name}"),
                 names::UPPER_UID: upper.pointer("/metadata/uid"),
                 names::APPLIED: applied,
             },
         },
         "spec": spec,
-    })
-}
-
-/// The labels by which `link` knows what it made.
-pub(super) fn owner(link: &LinkView) -> Value {
-    json!({
-        names::UPPER_CLUSTER: names::label_value(&link.upper_cluster),
-        names::VIRTUAL_NODE: names::label_value(&link.virtual_node),
     })
 }

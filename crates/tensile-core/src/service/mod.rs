@@ -10,6 +10,8 @@
 //! - **over a load balancer**, where networks are separate and the Service has one upstairs: below it has no selector, and
 //!   its EndpointSlice holds the addresses of the load balancer.
 //!
+//! The other way round, over the lower cluster's load balancer, clients upstairs are led by an EndpointSlice there.
+//!
 //! A Service of type `LoadBalancer` and class [`names::LOAD_BALANCER_CLASS`] gets the lower cluster's load balancer, whose
 //! addresses are shown on it upstairs, beside those of other lower clusters. Any other type is a `ClusterIP` below: node
 //! ports and load balancers are for clients outside, who have the upper Service.
@@ -22,7 +24,7 @@ mod tests;
 
 use serde_json::Value;
 
-pub use plan::{Action, Facts, Plan, plan};
+pub use plan::{Action, Change, Facts, Plan, plan};
 
 use crate::{names, pod::LinkView};
 
@@ -71,6 +73,11 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 
 fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("labels")?.get(key)?.as_str()
+}
+
+/// The addresses of load balancers that a Service shows.
+fn ingress(service: &Value) -> &[Value] {
+    service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Whether a link of the same upper cluster made the object below.

@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    Networking, annotation,
+    Network, Networking, Path, annotation,
     below::{self, Leads},
-    is_of_upper, is_ours, slices, text,
+    ingress, is_of_upper, is_ours, label, slices, text,
 };
 use crate::{names, pod::LinkView};
 
 /// What is known. What is `None` does not exist for certain.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// `namespace/name` upstairs.
+    pub of: String,
     /// The Service upstairs.
     pub upper: Option<Value>,
     /// Its EndpointSlices, of whoever.
@@ -41,10 +43,34 @@ pub enum Action {
     ReplaceSlice(Value),
     /// Delete a slice.
     DeleteSlice(Value),
+    /// Make, change or delete a slice upstairs.
+    Above(Change),
     /// Show these addresses of load balancers on the Service upstairs.
     ShowBalancer(Value),
     /// Note on the Service below which of them are its own.
     NoteShown(Value),
+}
+
+/// What is to be done for a slice; `Replace` and `Delete` carry what is there now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Create it.
+    Create(Value),
+    /// Bring it up to date.
+    Replace(Value),
+    /// Delete it.
+    Delete(Value),
+}
+
+impl From<Change> for Action {
+    /// Of a slice below.
+    fn from(change: Change) -> Self {
+        match change {
+            Change::Create(slice) => Self::CreateSlice(slice),
+            Change::Replace(slice) => Self::ReplaceSlice(slice),
+            Change::Delete(slice) => Self::DeleteSlice(slice),
+        }
+    }
 }
 
 /// What is to be done for a Service, in this order.
@@ -62,11 +88,19 @@ pub struct Plan {
 #[must_use]
 pub fn plan(facts: &Facts, networking: Networking, link: &LinkView) -> Plan {
     let mut plan = Plan::default();
+    let node = names::label_value(&link.virtual_node);
+    let shown: Vec<Value> = facts
+        .upper_slices
+        .iter()
+        .filter(|slice| slices::is_from_below(slice) && label(slice, names::VIRTUAL_NODE) == Some(node.as_str()))
+        .cloned()
+        .collect();
     let upper =
         facts.upper.as_ref().filter(|upper| facts.wanted && text(upper, "/metadata/deletionTimestamp").is_none());
     let Some(upper) = upper else {
+        plan.actions.extend(shown.into_iter().map(|slice| Action::Above(Change::Delete(slice))));
         plan.actions.extend(facts.lower_slices.iter().cloned().map(Action::DeleteSlice));
-        if let Some(lower) = facts.lower.as_ref().filter(|lower| is_ours(lower, link)) {
+        if let Some(lower) = facts.lower.as_ref().filter(|lower| is_copy(lower, facts, link)) {
             plan.actions.extend(facts.upper.as_ref().and_then(|upper| show(upper, lower, &[])));
             plan.actions.push(Action::Delete(lower.clone()));
         }
@@ -76,7 +110,7 @@ pub fn plan(facts: &Facts, networking: Networking, link: &LinkView) -> Plan {
     let wanted = below::service(upper, leads, link, &mut plan.dropped);
     match &facts.lower {
         None => plan.actions.push(Action::Create(wanted)),
-        Some(lower) if is_ours(lower, link) => {
+        Some(lower) if is_copy(lower, facts, link) => {
             // A Service that is headless, or an external name, cannot become another.
             let other =
                 text(lower, "/spec/clusterIP") == Some("None") || text(&wanted, "/spec/clusterIP") == Some("None");
@@ -90,43 +124,65 @@ pub fn plan(facts: &Facts, networking: Networking, link: &LinkView) -> Plan {
             }
         }
         // Another virtual node of the same upper cluster serves it.
-        Some(lower) if is_of_upper(lower, link) => {}
+        Some(lower) if is_of_upper(lower, link) && is_of(lower, facts) => {}
         Some(_) => {
             plan.name_taken = true;
             plan.actions.extend(facts.lower_slices.iter().cloned().map(Action::DeleteSlice));
             return plan;
         }
     }
-    let is_served_by_another = facts.lower.as_ref().is_some_and(|lower| !is_ours(lower, link));
+    let is_served_by_another = facts.lower.as_ref().is_some_and(|lower| !is_copy(lower, facts, link));
     let name = text(upper, "/metadata/name").unwrap_or_default();
     let slices = match leads {
         _ if is_served_by_another => Vec::new(),
-        Leads::ToUpperSlices => facts.upper_slices.iter().map(|slice| slices::copy(slice, name, link)).collect(),
+        Leads::ToUpperSlices => {
+            let theirs = facts.upper_slices.iter().filter(|slice| !slices::is_from_below(slice));
+            theirs.map(|slice| slices::copy(slice, name, link)).collect()
+        }
         Leads::ToLoadBalancer => slices::of_load_balancer(upper, link),
         Leads::ToLowerPods | Leads::Nowhere => Vec::new(),
     };
-    follow(slices, &facts.lower_slices, &mut plan);
+    plan.actions.extend(follow(slices, &facts.lower_slices).into_iter().map(Action::from));
+    let leads_down = networking == Networking { network: Network::Separate, path: Path::LoadBalancer }
+        && below::is_balanced_below(upper);
+    let above = match &facts.lower {
+        Some(lower) if leads_down && !is_served_by_another => slices::above(upper, lower, link),
+        _ => Vec::new(),
+    };
+    plan.actions.extend(follow(above, &shown).into_iter().map(Action::Above));
     plan
 }
 
-/// The slices below become these.
-fn follow(wanted: Vec<Value>, present: &[Value], plan: &mut Plan) {
+/// Whether the Service below was made for this one: where names are hashed, two may come to the same.
+fn is_of(lower: &Value, facts: &Facts) -> bool {
+    annotation(lower, names::UPPER_NAME) == Some(facts.of.as_str())
+}
+
+/// Whether it is this link's copy of this one.
+fn is_copy(lower: &Value, facts: &Facts, link: &LinkView) -> bool {
+    is_ours(lower, link) && is_of(lower, facts)
+}
+
+/// What makes these slices of those that are there.
+fn follow(wanted: Vec<Value>, present: &[Value]) -> Vec<Change> {
     fn name(slice: &Value) -> &str {
         text(slice, "/metadata/name").unwrap_or_default()
     }
+    let mut changes = Vec::new();
     let mut left: BTreeMap<&str, &Value> = present.iter().map(|slice| (name(slice), slice)).collect();
     for slice in wanted {
         match left.remove(name(&slice)) {
-            None => plan.actions.push(Action::CreateSlice(slice)),
+            None => changes.push(Change::Create(slice)),
             Some(present) if is_same(present, &slice) => {}
             Some(present) if present.get("addressType") != slice.get("addressType") => {
-                plan.actions.push(Action::DeleteSlice(present.clone()));
-                plan.actions.push(Action::CreateSlice(slice));
+                changes.push(Change::Delete(present.clone()));
+                changes.push(Change::Create(slice));
             }
-            Some(present) => plan.actions.push(Action::ReplaceSlice(replacing(slice, present))),
+            Some(present) => changes.push(Change::Replace(replacing(slice, present))),
         }
     }
-    plan.actions.extend(left.into_values().cloned().map(Action::DeleteSlice));
+    changes.extend(left.into_values().cloned().map(Change::Delete));
+    changes
 }
 
 /// Whether what was last applied is what is wanted.
@@ -175,8 +231,4 @@ fn show(upper: &Value, lower: &Value, ours: &[Value]) -> Option<Action> {
             "status": { "loadBalancer": { "ingress": wanted } },
         }))
     })
-}
-
-fn ingress(service: &Value) -> &[Value] {
-    service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

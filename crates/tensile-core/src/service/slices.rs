@@ -2,11 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{below, text};
-use crate::{
-    names,
-    pod::{LinkView, lower_namespace},
-};
+use super::{ingress, label, text};
+use crate::{names, pod::LinkView, sync};
 
 /// What goes down of an endpoint: nodes, zones and pods are the upper cluster's.
 const ENDPOINT: &[&str] = &["addresses", "conditions", "hostname"];
@@ -33,12 +30,50 @@ pub(super) fn copy(upper: &Value, service: &str, link: &LinkView) -> Value {
     slice(name, namespace, service, headless, content, link)
 }
 
-/// The slices that hold the addresses of the load balancer of the Service `upper`, one for each family that it has.
+/// The slices below that hold the addresses of the load balancer of the Service `upper`, one for each family that it has.
 pub(super) fn of_load_balancer(upper: &Value, link: &LinkView) -> Vec<Value> {
     let (name, namespace) =
         (text(upper, "/metadata/name").unwrap_or_default(), text(upper, "/metadata/namespace").unwrap_or_default());
-    let ingress = upper.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
-    let addresses: Vec<&str> = ingress.into_iter().flatten().filter_map(|ingress| text(ingress, "/ip")).collect();
+    let balanced = balanced(upper, ingress(upper)).into_iter();
+    balanced.map(|(family, content)| slice(&format!("{name}-{family}"), namespace, name, None, content, link)).collect()
+}
+
+/// The slices above that lead the Service `upper` to the load balancer of `lower`, for those who are upstairs.
+pub(super) fn above(upper: &Value, lower: &Value, link: &LinkView) -> Vec<Value> {
+    let (name, namespace) =
+        (text(upper, "/metadata/name").unwrap_or_default(), text(upper, "/metadata/namespace").unwrap_or_default());
+    let balanced = balanced(upper, ingress(lower)).into_iter();
+    let slices = balanced.map(|(family, mut slice)| {
+        let part = format!("{name}-{family}");
+        let applied = format!("{:016x}", names::fnv1a(slice.to_string().as_bytes()));
+        slice["apiVersion"] = json!("discovery.k8s.io/v1");
+        slice["kind"] = json!("EndpointSlice");
+        slice["metadata"] = json!({
+            "name": names::hashed(&part, &sync::whose(namespace, &part, link)),
+            "namespace": namespace,
+            "labels": {
+                names::VIRTUAL_NODE: names::label_value(&link.virtual_node),
+                names::SERVICE_NAME: name,
+                names::MANAGED_BY: names::SLICE_MANAGER,
+            },
+            "annotations": { names::APPLIED: applied },
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Service", "name": name, "uid": upper.pointer("/metadata/uid"),
+            }],
+        });
+        slice
+    });
+    slices.collect()
+}
+
+/// Whether a virtual node made the slice above: it leads to a lower cluster, so it never goes down.
+pub(super) fn is_from_below(slice: &Value) -> bool {
+    label(slice, names::MANAGED_BY) == Some(names::SLICE_MANAGER)
+}
+
+/// The addresses of a load balancer by family, with the ports of the Service, which it listens on.
+fn balanced(upper: &Value, ingress: &[Value]) -> Vec<(&'static str, Value)> {
+    let addresses: Vec<&str> = ingress.iter().filter_map(|ingress| text(ingress, "/ip")).collect();
     let ports = upper.pointer("/spec/ports").and_then(Value::as_array).into_iter().flatten();
     let ports: Vec<Value> = ports
         .map(|port| {
@@ -53,10 +88,10 @@ pub(super) fn of_load_balancer(upper: &Value, link: &LinkView) -> Vec<Value> {
             .map(|address| json!({ "addresses": [address], "conditions": { "ready": true } }))
             .collect();
         let content = json!({ "addressType": kind, "endpoints": endpoints, "ports": ports });
-        let whose = format!("{name}-{}", kind.to_lowercase());
-        (!endpoints.is_empty()).then(|| slice(&whose, namespace, name, None, content, link))
+        (!endpoints.is_empty()).then_some(content)
     };
-    [of_family("IPv4", false), of_family("IPv6", true)].into_iter().flatten().collect()
+    let families = [("ipv4", of_family("IPv4", false)), ("ipv6", of_family("IPv6", true))];
+    families.into_iter().filter_map(|(family, content)| Some((family, content?))).collect()
 }
 
 fn slice(
@@ -67,20 +102,19 @@ fn slice(
     content: Value,
     link: &LinkView,
 ) -> Value {
-    let mut labels = below::owner(link);
-    labels[names::SERVICE_NAME] = json!(service);
+    let mut labels = link.marks(namespace);
+    labels[names::SERVICE_NAME] = json!(link.lower_service(namespace, service));
     labels[names::MANAGED_BY] = json!(names::SLICE_MANAGER);
     if let Some(headless) = headless {
         labels[HEADLESS] = headless.clone();
     }
-    let whose = format!("{}/{}/{namespace}/{name}", link.upper_cluster, link.virtual_node);
     let applied = format!("{:016x}", names::fnv1a(content.to_string().as_bytes()));
     let mut slice = content;
     slice["apiVersion"] = json!("discovery.k8s.io/v1");
     slice["kind"] = json!("EndpointSlice");
     slice["metadata"] = json!({
-        "name": names::hashed(name, &whose),
-        "namespace": lower_namespace(namespace),
+        "name": names::hashed(name, &sync::whose(namespace, name, link)),
+        "namespace": link.lower_namespace(namespace),
         "labels": labels,
         "annotations": { names::UPPER_NAME: format!("{namespace}/{service}"), names::APPLIED: applied },
     });

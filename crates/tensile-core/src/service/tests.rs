@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Action, Facts, Network, Networking, Path, Plan, plan};
+use super::{Action, Change, Facts, Network, Networking, Path, Plan, plan};
 use crate::pod::LinkView;
 
 const JOINED: Networking = Networking { network: Network::Joined, path: Path::Endpoints };
@@ -38,7 +38,13 @@ fn slice(address: &str) -> Value {
 }
 
 fn facts() -> Facts {
-    Facts { upper: Some(upper()), upper_slices: vec![slice("10.1.0.1")], wanted: true, ..Facts::default() }
+    Facts {
+        of: "team/web".to_owned(),
+        upper: Some(upper()),
+        upper_slices: vec![slice("10.1.0.1")],
+        wanted: true,
+        ..Facts::default()
+    }
 }
 
 /// The facts when everything that is created or replaced is there.
@@ -55,6 +61,13 @@ fn done(mut facts: Facts, plan: &Plan) -> Facts {
                 facts.lower_slices.retain(|present| present["metadata"]["name"] != slice["metadata"]["name"]);
             }
             Action::Delete(_) => facts.lower = None,
+            Action::Above(Change::Create(slice) | Change::Replace(slice)) => {
+                facts.upper_slices.retain(|present| present["metadata"]["name"] != slice["metadata"]["name"]);
+                facts.upper_slices.push(slice);
+            }
+            Action::Above(Change::Delete(slice)) => {
+                facts.upper_slices.retain(|present| present["metadata"]["name"] != slice["metadata"]["name"]);
+            }
             Action::ShowBalancer(patch) => facts.upper.as_mut().unwrap()["status"] = patch["status"].clone(),
             Action::NoteShown(patch) => {
                 let shown = patch["metadata"]["annotations"]["tensile.io/shown"].clone();
@@ -156,6 +169,42 @@ fn a_lower_load_balancer_is_shown_beside_others_and_withdrawn_with_its_service()
 }
 
 #[test]
+fn over_a_lower_load_balancer_clients_upstairs_are_led_down_and_nobody_in_a_circle() {
+    let mut now = facts();
+    let service = now.upper.as_mut().unwrap();
+    service["spec"]["type"] = json!("LoadBalancer");
+    service["spec"]["loadBalancerClass"] = json!("services.tensile.io/lower");
+    let settle = |mut now: Facts, networking| {
+        for _ in 0..4 {
+            let planned = plan(&now, networking, &link());
+            now = done(now, &planned);
+        }
+        assert_eq!(plan(&now, networking, &link()).actions, []);
+        now
+    };
+    now = settle(now, BALANCED);
+    assert_eq!(now.upper_slices.len(), 1, "there is no address yet");
+    for address in ["192.0.2.2", "192.0.2.3"] {
+        now.lower.as_mut().unwrap()["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": address }] } });
+        now = settle(now, BALANCED);
+        let [_, ours] = now.upper_slices.as_slice() else { panic!("{:?}", now.upper_slices) };
+        assert_eq!(ours["endpoints"], json!([{ "addresses": [address], "conditions": { "ready": true } }]));
+        assert_eq!(ours["ports"], json!([{ "name": "http", "port": 80, "protocol": "TCP" }]));
+        assert_eq!(ours["metadata"]["labels"]["kubernetes.io/service-name"], "web");
+        assert_eq!(ours["metadata"]["ownerReferences"][0]["uid"], "s-1");
+    }
+    let joined = settle(now.clone(), JOINED);
+    assert_eq!(joined.upper_slices.len(), 1, "where networks are joined it is not needed");
+    let mut by_hand = now.clone();
+    by_hand.upper.as_mut().unwrap()["spec"].as_object_mut().unwrap().remove("selector");
+    let by_hand = settle(by_hand, BALANCED);
+    assert!(!json!(by_hand.lower_slices).to_string().contains("192.0.2.3"), "{:?}", by_hand.lower_slices);
+    now.wanted = false;
+    let planned = plan(&now, BALANCED, &link());
+    assert_eq!(done(now, &planned).upper_slices.len(), 1);
+}
+
+#[test]
 fn families_of_addresses_go_down_as_wishes() {
     for (policy, families, expected_policy, expected_families) in [
         ("SingleStack", json!(["IPv6"]), None, Some(json!(["IPv6"]))),
@@ -195,6 +244,7 @@ fn what_others_made_is_left_alone() {
     assert_eq!(plan(&now, JOINED, &link()), Plan::default());
     let another = json!({ "tensile.io/upper-cluster": "up", "tensile.io/virtual-node": "west" });
     now.lower.as_mut().unwrap()["metadata"]["labels"] = another;
+    now.lower.as_mut().unwrap()["metadata"]["annotations"] = json!({ "tensile.io/upper-name": "team/web" });
     assert_eq!(plan(&now, JOINED, &link()), Plan::default());
     now.wanted = true;
     let planned = plan(&now, JOINED, &link());

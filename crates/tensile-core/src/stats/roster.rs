@@ -9,10 +9,12 @@ use super::Millis;
 /// A pod of ours that has a node below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Namespace, above and below.
+    /// Namespace above.
     pub namespace: Arc<str>,
-    /// Name, above and below.
+    /// Name above.
     pub name: Arc<str>,
+    /// Namespace and name below.
+    pub below: (Arc<str>, Arc<str>),
     /// UID above.
     pub uid: Arc<str>,
     /// UID below.
@@ -35,6 +37,7 @@ impl Member {
 /// Our pods below, as of one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
+    /// By namespace and name below.
     members: HashMap<Arc<str>, HashMap<Arc<str>, Member>>,
 }
 
@@ -44,10 +47,10 @@ impl FromIterator<Member> for Roster {
     fn from_iter<T: IntoIterator<Item = Member>>(members: T) -> Self {
         let mut roster = Self::default();
         for member in members {
-            let Member { namespace, name, uid, lower_node, .. } = &member;
-            if [namespace, name, uid, lower_node].into_iter().all(|text| is_plain(text)) {
-                let namespace = roster.members.entry(member.namespace.clone()).or_default();
-                namespace.insert(member.name.clone(), member);
+            let Member { namespace, name, below, uid, lower_node, .. } = &member;
+            if [namespace, name, &below.0, &below.1, uid, lower_node].into_iter().all(|text| is_plain(text)) {
+                let namespace = roster.members.entry(below.0.clone()).or_default();
+                namespace.insert(below.1.clone(), member);
             }
         }
         roster
@@ -70,7 +73,7 @@ impl Roster {
         self.iter().map(|member| member.lower_node.clone()).collect()
     }
 
-    /// Their namespaces.
+    /// Their namespaces below.
     pub fn namespaces(&self) -> BTreeSet<&str> {
         self.members.keys().map(|namespace| &**namespace).collect()
     }

@@ -13,6 +13,7 @@ fn member(name: &str) -> Member {
     Member {
         namespace: "ns".into(),
         name: name.into(),
+        below: ("ns".into(), name.into()),
         uid: format!("above-{name}").into(),
         lower_uid: format!("below-{name}").into(),
         lower_node: "lower-1".into(),

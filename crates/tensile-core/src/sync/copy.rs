@@ -60,11 +60,8 @@ pub fn body(
 
     let mut metadata = json!({
         "name": name,
-        "namespace": namespace,
-        "labels": {
-            names::UPPER_CLUSTER: names::label_value(&link.upper_cluster),
-            names::VIRTUAL_NODE: names::label_value(&link.virtual_node),
-        },
+        "namespace": link.lower_namespace(&namespace),
+        "labels": link.marks(&namespace),
         "annotations": {
             names::GLOBAL: names::TRUE,
             names::UPPER_NAME: format!("{namespace}/{upper_name}"),
@@ -106,11 +103,17 @@ fn secret_type(kind: Kind, text: &str) -> Option<Value> {
 /// whose it is. Always the same for the same object, at most 253 characters.
 #[must_use]
 pub fn lower_name(namespace: &str, name: &str, link: &LinkView) -> String {
-    names::hashed(name, &format!("{}/{}/{namespace}/{name}", link.upper_cluster, link.virtual_node))
+    names::hashed(name, &whose(namespace, name, link))
 }
 
-/// Whether the object has another name below from the start: every namespace there has an object of this name already.
+/// Whose `namespace`/`name` is, for hashes.
+pub(crate) fn whose(namespace: &str, name: &str, link: &LinkView) -> String {
+    format!("{}/{}/{namespace}/{name}", link.upper_cluster, link.virtual_node)
+}
+
+/// Whether the object has another name below from the start: every namespace there has an object of this name already, or
+/// others share the namespace.
 #[must_use]
-pub fn starts_renamed(kind: Kind, name: &str) -> bool {
-    kind == Kind::ConfigMap && name == ROOT_CA
+pub fn starts_renamed(kind: Kind, name: &str, link: &LinkView) -> bool {
+    link.namespaces.is_shared() || kind == Kind::ConfigMap && name == ROOT_CA
 }

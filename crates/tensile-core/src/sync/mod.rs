@@ -10,7 +10,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use copy::ROOT_CA;
 pub use copy::{Body, body, lower_name, starts_renamed};
+pub(crate) use copy::{ROOT_CA, whose};
 pub use kind::Kind;
 pub use plan::{Action, Copy, Upper, Version, plan};

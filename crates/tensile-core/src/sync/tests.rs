@@ -66,7 +66,8 @@ fn a_copy_has_the_content_and_whose_it_is_and_nothing_else() {
             "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "immutable": true,
             "metadata": {
                 "name": "app-below", "namespace": "team",
-                "labels": {"tensile.io/upper-cluster": "5e8e7a2c", "tensile.io/virtual-node": "east"},
+                "labels": {"tensile.io/upper-cluster": "5e8e7a2c", "tensile.io/virtual-node": "east",
+                    "tensile.io/upper-namespace": "team"},
                 "annotations": {
                     "global": "true", "tensile.io/upper-name": "team/app", "tensile.io/upper-uid": "a",
                     "tensile.io/applied-revision": "7",
@@ -121,8 +122,11 @@ fn an_object_without_metadata_is_an_error_that_does_not_quote_it() {
 
 #[test]
 fn only_the_certificate_of_the_cluster_is_renamed_from_the_start() {
-    assert!(starts_renamed(Kind::ConfigMap, "kube-root-ca.crt"));
-    assert!(!starts_renamed(Kind::Secret, "kube-root-ca.crt") && !starts_renamed(Kind::ConfigMap, "app"));
+    let east = link("east");
+    assert!(starts_renamed(Kind::ConfigMap, "kube-root-ca.crt", &east));
+    assert!(!starts_renamed(Kind::Secret, "kube-root-ca.crt", &east) && !starts_renamed(Kind::ConfigMap, "app", &east));
+    let shared = LinkView { namespaces: "single:all".parse().unwrap(), ..east };
+    assert!(starts_renamed(Kind::ConfigMap, "app", &shared), "others share the namespace");
 }
 
 proptest! {

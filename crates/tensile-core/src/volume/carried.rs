@@ -2,12 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Claim, Problem, claim, text};
-use crate::{
-    names,
-    placement::restore,
-    pod::{LinkView, lower_namespace},
-};
+use super::{Claim, Problem, text};
+use crate::{names, placement::restore, pod::LinkView};
 
 /// What is decided of a volume; everything else, its source above all, goes down as it is.
 const DECIDED: &[&str] = &["claimRef", "nodeAffinity", "persistentVolumeReclaimPolicy", "storageClassName"];
@@ -48,7 +44,7 @@ pub(super) fn volume(claim: &Claim, upper: &Value, lower_claim: &str, link: &Lin
         "claimRef".to_owned(),
         json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "namespace": lower_namespace(&claim.namespace), "name": lower_claim,
+            "namespace": link.lower_namespace(&claim.namespace), "name": lower_claim,
         }),
     );
     Ok(json!({
@@ -56,7 +52,7 @@ pub(super) fn volume(claim: &Claim, upper: &Value, lower_claim: &str, link: &Lin
         "kind": "PersistentVolume",
         "metadata": {
             "name": carried_name(upper, link),
-            "labels": claim::owner(link),
+            "labels": link.owner(),
             "annotations": {
                 names::GLOBAL: names::TRUE,
                 names::UPPER_NAME: name,
@@ -111,13 +107,14 @@ pub fn secrets(volume: &Value) -> Vec<SecretRef> {
     found
 }
 
-/// `volume` with its Secrets called as they are below.
+/// `volume` with its Secrets called as they are below: `below` tells the place of each.
 #[must_use]
-pub fn with_secrets(mut volume: Value, below: impl Fn(&SecretRef) -> Option<String>) -> Value {
+pub fn with_secrets(mut volume: Value, below: impl Fn(&SecretRef) -> Option<SecretRef>) -> Value {
     for reference in references(&mut volume) {
         let text = |member: &str| reference.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
         let secret = SecretRef { namespace: text("namespace"), name: text("name") };
-        if let Some(name) = below(&secret) {
+        if let Some(SecretRef { namespace, name }) = below(&secret) {
+            reference.insert("namespace".to_owned(), json!(namespace));
             reference.insert("name".to_owned(), json!(name));
         }
     }

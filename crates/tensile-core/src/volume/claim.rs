@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Claim;
 use crate::{
     names,
-    pod::{LinkView, fields::Fields, lower_namespace},
+    pod::{LinkView, fields::Fields},
 };
 
 /// What of a claim goes down. A data source is refused before.
@@ -22,7 +22,7 @@ pub(super) enum Source<'a> {
     Volume(&'a str),
 }
 
-/// The claim below for `upper`, under its own name; members that do not go down are added to `dropped`.
+/// The claim below for `upper`, under its first name; members that do not go down are added to `dropped`.
 pub(super) fn lower(
     upper: &Value,
     claim: &Claim,
@@ -49,9 +49,9 @@ pub(super) fn lower(
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
-            "name": claim.name,
-            "namespace": lower_namespace(&claim.namespace),
-            "labels": owner(link),
+            "name": first_name(claim, link),
+            "namespace": link.lower_namespace(&claim.namespace),
+            "labels": link.marks(&claim.namespace),
             "annotations": {
                 names::GLOBAL: names::TRUE,
                 names::UPPER_NAME: format!("{}/{}", claim.namespace, claim.name),
@@ -62,19 +62,17 @@ pub(super) fn lower(
     })
 }
 
-/// The labels by which `link` knows what it made.
-pub(super) fn owner(link: &LinkView) -> Value {
-    json!({
-        names::UPPER_CLUSTER: names::label_value(&link.upper_cluster),
-        names::VIRTUAL_NODE: names::label_value(&link.virtual_node),
-    })
-}
-
 /// What the claim below is called when its own name is taken there: by somebody else, or by an earlier claim of the name
 /// whose volume is kept.
 #[must_use]
 pub fn lower_name(claim: &Claim, link: &LinkView) -> String {
     names::hashed(&claim.name, &format!("{}/{}/{}", link.upper_cluster, link.virtual_node, claim.uid))
+}
+
+/// What the claim below is called, unless that name is taken.
+#[must_use]
+pub fn first_name(claim: &Claim, link: &LinkView) -> String {
+    if link.namespaces.is_shared() { lower_name(claim, link) } else { claim.name.clone() }
 }
 
 /// `object` by another name.

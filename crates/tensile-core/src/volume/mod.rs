@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use carried::{SecretRef, carried_name, secrets, with_secrets};
-pub use claim::{lower_name, named};
+pub use claim::{first_name, lower_name, named};
 pub use plan::{Action, Facts, Plan, Standing, plan};
 pub use problem::Problem;
 pub use shown::{shown_claim, shown_name};

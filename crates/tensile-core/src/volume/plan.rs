@@ -229,7 +229,7 @@ fn with_carried(claim: &Claim, upper: &Value, volume: &Value, facts: &Facts, lin
     let below = carried::carried_name(volume, link);
     match &facts.lower_volume {
         None => {
-            let body = carried::volume(claim, volume, &claim.name, link)?;
+            let body = carried::volume(claim, volume, &claim::first_name(claim, link), link)?;
             Ok(Plan::act(Action::CarryVolume(body), Standing::Open))
         }
         // Of an earlier claim: it is made anew for this one.

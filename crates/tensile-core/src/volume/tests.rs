@@ -88,7 +88,8 @@ fn a_claim_for_which_this_node_was_chosen_goes_down_and_others_do_not() {
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {
                 "name": "data", "namespace": "team",
-                "labels": { "tensile.io/upper-cluster": "up", "tensile.io/virtual-node": "east" },
+                "labels": { "tensile.io/upper-cluster": "up", "tensile.io/virtual-node": "east",
+                    "tensile.io/upper-namespace": "team" },
                 "annotations": {
                     "global": "true", "tensile.io/upper-name": "team/data", "tensile.io/upper-uid": "c-1",
                 },
@@ -306,9 +307,10 @@ fn a_carried_volume_and_its_claim_go_in_this_order_when_the_claim_upstairs_is_go
 fn the_secrets_of_a_volume_are_found_and_renamed_where_they_stand() {
     let key = SecretRef { namespace: "storage".to_owned(), name: "key".to_owned() };
     assert_eq!(secrets(&own()), std::slice::from_ref(&key));
-    let renamed = with_secrets(own(), |secret| (*secret == key).then(|| "key-below".to_owned()));
+    let below = SecretRef { namespace: "acme-storage".to_owned(), name: "key-below".to_owned() };
+    let renamed = with_secrets(own(), |secret| (*secret == key).then(|| below.clone()));
     for place in ["nodeStageSecretRef", "nodePublishSecretRef"] {
-        assert_eq!(renamed["spec"]["csi"][place], json!({ "namespace": "storage", "name": "key-below" }));
+        assert_eq!(renamed["spec"]["csi"][place], json!({ "namespace": "acme-storage", "name": "key-below" }));
     }
 }
 

@@ -46,6 +46,20 @@ fn the_defaults_are_those_of_tensile_kube() {
 }
 
 #[test]
+fn tenants_are_kept_apart_as_the_flags_say() {
+    assert_eq!(resolved(&[], &[]).tenants, TenantSettings::default());
+    assert_eq!(resolved(&[], &[]).missing_token, MissingToken::Omit);
+    let args = ["--namespace-mapping=prefix:acme", "--tenant-quota=/quota", "--tenant-isolation", "--missing-token=wait"];
+    let settings = resolved(&args, &[]);
+    let mapping = tensile_core::tenant::Mapping::Prefix("acme".to_owned());
+    assert_eq!(settings.tenants, TenantSettings { mapping, quota: Some("/quota".into()), isolation: true });
+    assert_eq!(settings.missing_token, MissingToken::Wait);
+    for wrong in ["--namespace-mapping=single:kube-system", "--namespace-mapping=other", "--missing-token=maybe"] {
+        assert!(Args::try_parse_from(["virtual-node", wrong]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn a_lower_cluster_is_required() {
     assert_eq!(resolve(&[], &[], &[]), Err(SettingsError::NoLowerCluster));
 }

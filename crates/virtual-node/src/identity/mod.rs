@@ -49,6 +49,16 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How often namespaces without pods are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 
+/// What becomes of a pod whose tokens cannot be kept below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingToken {
+    /// One that has a token only because every pod has one runs without. Others wait.
+    #[default]
+    Omit,
+    /// It waits.
+    Wait,
+}
+
 /// The tokens of one link.
 pub struct Identity {
     upper: Client,

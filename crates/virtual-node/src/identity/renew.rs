@@ -103,7 +103,7 @@ impl Identity {
     /// Puts tokens into the pod's Secret.
     pub(super) async fn keep(&self, uid: &str, issued: &[Issued]) -> Result<(), Trouble> {
         let Some(pod) = self.table.pod(uid) else { return Ok(()) };
-        let requests = Requests::within(&self.lower, Kind::Secret, &pod.id.namespace);
+        let requests = Requests::within(&self.lower, Kind::Secret, self.link.lower_namespace(&pod.id.namespace));
         let name = &pod.tokens.secret;
         let answer = match &pod.secret {
             Secret::Held(Held { uid, lives, .. }) => requests.merge(name, &identity::renew(uid, lives, issued)).await,
@@ -111,7 +111,6 @@ impl Identity {
                 let owner = Owner {
                     namespace: &pod.id.namespace,
                     name: &pod.id.name,
-                    upper_namespace: &pod.id.namespace,
                     upper_uid: uid,
                     lower_uid: &pod.lower_uid,
                 };
@@ -144,7 +143,8 @@ impl Identity {
                 reason: "LowerNameConflict",
                 message: format!(
                     "the lower cluster has a secret {}/{name} that node {} did not make; it is left alone",
-                    pod.id.namespace, self.link.virtual_node
+                    self.link.lower_namespace(&pod.id.namespace),
+                    self.link.virtual_node
                 ),
             }));
         }

@@ -15,7 +15,7 @@ use tensile_core::{names, sync::Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::Identity;
-use crate::objects::{Meta, Scope, interrupted, marked, metadata, trouble};
+use crate::objects::{Meta, Scope, interrupted, marked, metadata, of_namespace, trouble};
 
 impl Identity {
     /// Watches the namespace until `stop` is cancelled.
@@ -27,9 +27,11 @@ impl Identity {
     /// Does not end.
     async fn secrets(&self, namespace: Arc<str>) {
         let scope = Scope { kind: Kind::Secret, namespace };
-        let selector = format!("{},{}={}", marked(&self.link), names::TOKENS, names::TRUE);
+        let more = of_namespace(&self.link, &scope.namespace);
+        let selector = format!("{},{}={}{more}", marked(&self.link), names::TOKENS, names::TRUE);
+        let below = self.link.lower_namespace(&scope.namespace);
         let config = watcher::Config::default().labels(&selector);
-        let mut events = std::pin::pin!(metadata::<Secret>(&self.lower, &scope, config).default_backoff());
+        let mut events = std::pin::pin!(metadata::<Secret>(&self.lower, &below, config).default_backoff());
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
             match event {

@@ -20,7 +20,7 @@ const WORDS: usize = 64 * 1024;
 impl ContainerIo for LowerCluster {
     async fn logs(&self, pod: &PodId, container: &str, options: &LogOptions) -> Result<ByteStream, IoError> {
         self.confirm(pod).await?;
-        let request = Request::get(target::logs(pod, container, options)).body(Body::empty());
+        let request = Request::get(target::logs(&self.place(pod), container, options)).body(Body::empty());
         let answer = self.send(request).await?;
         // 204 too: so an API server shows the log of a pod that has no node yet, which is empty.
         if !answer.status().is_success() {
@@ -31,7 +31,7 @@ impl ContainerIo for LowerCluster {
 
     async fn relay(&self, request: UpgradeRequest) -> Result<Upgraded, IoError> {
         self.confirm(&request.pod).await?;
-        let path = target::upgrade(&request.pod, &request.target);
+        let path = target::upgrade(&self.place(&request.pod), &request.target);
         let mut below = Request::builder().method(request.method).uri(path).body(Body::empty());
         if let Ok(below) = &mut below {
             *below.headers_mut() = request.headers;
@@ -47,7 +47,7 @@ impl ContainerIo for LowerCluster {
 
     async fn run(&self, pod: &PodId, container: &str, command: &[String]) -> Result<Bytes, IoError> {
         self.confirm(pod).await?;
-        run::collect(self.client().clone(), pod, container, command).await
+        run::collect(self.client().clone(), &self.place(pod), container, command).await
     }
 }
 

@@ -6,9 +6,10 @@ use http::StatusCode;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Status};
 use kube::{Api, Client, api::AttachParams};
 use tokio_util::io::ReaderStream;
-use virtual_kubelet::{pod::PodId, server::IoError};
+use virtual_kubelet::server::IoError;
 
 use super::io::{away, passed_on};
+use crate::lower::Place;
 
 /// The longest output. It is held whole: whether it is an answer is known when the command has ended.
 const LONGEST: usize = 1024 * 1024;
@@ -16,7 +17,7 @@ const LONGEST: usize = 1024 * 1024;
 /// Both outputs, as they came, once the command has ended well.
 pub(super) async fn collect(
     client: Client,
-    pod: &PodId,
+    pod: &Place<'_>,
     container: &str,
     command: &[String],
 ) -> Result<Bytes, IoError> {

@@ -1,16 +1,15 @@
 //! Paths of the lower API server for what is asked of the kubelet: pure rewriting.
 
 use form_urlencoded::Serializer;
-use virtual_kubelet::{
-    pod::PodId,
-    server::{
-        UpgradeTarget,
-        options::{LogOptions, LogStream, Since, Streams},
-    },
+use virtual_kubelet::server::{
+    UpgradeTarget,
+    options::{LogOptions, LogStream, Since, Streams},
 };
 
+use crate::lower::Place;
+
 /// The log of a container.
-pub(super) fn logs(pod: &PodId, container: &str, options: &LogOptions) -> String {
+pub(super) fn logs(pod: &Place<'_>, container: &str, options: &LogOptions) -> String {
     let mut query = Query::new();
     query.add("container", container);
     for (key, set) in [("follow", options.follow), ("previous", options.previous), ("timestamps", options.timestamps)] {
@@ -34,7 +33,7 @@ pub(super) fn logs(pod: &PodId, container: &str, options: &LogOptions) -> String
 }
 
 /// Exec, attach or port-forward.
-pub(super) fn upgrade(pod: &PodId, target: &UpgradeTarget) -> String {
+pub(super) fn upgrade(pod: &Place<'_>, target: &UpgradeTarget) -> String {
     let mut query = Query::new();
     match target {
         UpgradeTarget::Exec { container, command, streams } => {
@@ -85,7 +84,7 @@ impl Query {
         }
     }
 
-    fn of(mut self, pod: &PodId, subresource: &str) -> String {
+    fn of(mut self, pod: &Place<'_>, subresource: &str) -> String {
         let query = self.0.finish();
         let mark = if query.is_empty() { "" } else { "?" };
         format!("/api/v1/namespaces/{}/pods/{}/{subresource}{mark}{query}", pod.namespace, pod.name)
@@ -96,8 +95,8 @@ impl Query {
 mod tests {
     use super::*;
 
-    fn pod() -> PodId {
-        PodId::new("ns", "web-0", "uid")
+    fn pod() -> Place<'static> {
+        Place { namespace: "ns".into(), name: "web-0".into() }
     }
 
     #[test]

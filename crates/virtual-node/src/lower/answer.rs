@@ -3,6 +3,9 @@
 use kube::core::Status;
 use virtual_kubelet::pod::{PodError, Refused};
 
+/// The reason of a refusal for want of a right.
+pub(crate) const FORBIDDEN: &str = "LowerForbidden";
+
 /// What an error of a request for a pod means for it.
 ///
 /// A client error is the lower cluster's no to this pod and is passed on in the server's own words. Everything else is
@@ -32,16 +35,20 @@ pub(crate) fn upper_error(error: &kube::Error) -> PodError {
 
 /// 401 says that our credentials have expired, 404 that something vanished meanwhile, 408 and 429 ask for patience.
 fn is_refusal(status: &Status) -> bool {
-    (400..500).contains(&status.code) && !matches!(status.code, 401 | 404 | 408 | 429)
+    // A new quota is not counted yet (Kubernetes `apiserver/pkg/admission/plugin/resourcequota/controller.go`).
+    let is_new_quota = status.code == 403 && status.message.contains("status unknown for quota");
+    (400..500).contains(&status.code) && !matches!(status.code, 401 | 404 | 408 | 429) && !is_new_quota
 }
 
 fn reason(status: &Status) -> &'static str {
     let says = |words: &str| status.message.contains(words);
     match status.code {
-        403 if says("exceeded quota") => "LowerQuotaExceeded",
+        // The second: the quota counts what the pod does not say.
+        403 if says("exceeded quota") || says("failed quota") => "LowerQuotaExceeded",
+        403 if says("because it is being terminated") => "LowerNamespaceTerminating",
         // A webhook, or a ValidatingAdmissionPolicy; either chooses the code.
         _ if says("denied the request") || says(" denied request: ") => "LowerAdmissionDenied",
-        403 => "LowerForbidden",
+        403 => FORBIDDEN,
         400 | 422 => "LowerInvalid",
         _ => "LowerRejected",
     }
@@ -70,6 +77,12 @@ mod tests {
     fn a_no_to_the_pod_is_told_in_the_servers_own_words() {
         for (code, message, expected) in [
             (403, "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1", "LowerQuotaExceeded"),
+            (403, "pods \"a\" is forbidden: failed quota: q: must specify requests.cpu", "LowerQuotaExceeded"),
+            (
+                403,
+                "unable to create new content in namespace n because it is being terminated",
+                "LowerNamespaceTerminating",
+            ),
             (400, "admission webhook \"w\" denied the request: no", "LowerAdmissionDenied"),
             (422, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", "LowerAdmissionDenied"),
             (403, "pods is forbidden: User \"x\" cannot create resource", "LowerForbidden"),
@@ -86,5 +99,7 @@ mod tests {
         for code in [401, 404, 408, 429, 500, 503] {
             assert!(matches!(pod_error(&answer(code, "x")), PodError::Unavailable(_)), "{code}");
         }
+        let new = answer(403, "pods \"a\" is forbidden: status unknown for quota: q, resources: pods");
+        assert!(matches!(pod_error(&new), PodError::Unavailable(_)));
     }
 }

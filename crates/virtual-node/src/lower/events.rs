@@ -31,7 +31,8 @@ use virtual_kubelet::{
     watched::{Seen, Selection, View, Watched, follow},
 };
 
-use super::LowerCluster;
+use super::{LowerCluster, Place};
+use crate::heard::within;
 
 /// That the lower scheduler found a node is told by the pod's status.
 const ABOUT_PODS: &str = "involvedObject.kind=Pod,reason!=Scheduled";
@@ -126,7 +127,7 @@ impl LowerCluster {
     }
 
     async fn hear(&self, showing: &Showing) {
-        let events: Api<Watched<EventView>> = Api::all(self.client.clone());
+        let events: Api<Watched<EventView>> = within(&self.client, &self.link);
         let selection = Selection { fields: Some(ABOUT_PODS.to_owned()), ..Selection::default() };
         let mut events = std::pin::pin!(follow(events, selection));
         let mut shown = HashMap::new();
@@ -177,7 +178,7 @@ impl LowerCluster {
         }
     }
 
-    /// The upper pod that the event is about, if its lower pod is ours. It has the name and the namespace of that.
+    /// The upper pod that the event is about, if its lower pod is ours.
     fn pod_of(&self, event: &Watched<EventView>) -> Option<PodId> {
         let lower = event.view.as_ref().ok()?.pod?;
         self.by_lower_uid().get(&lower).cloned()
@@ -214,7 +215,10 @@ impl LowerCluster {
     async fn show_one(&self, showing: &Showing, key: &Key, pod: &PodId) {
         let Some(event) = showing.waiting().remove(key) else { return };
         let lower: Value = serde_json::from_str(event.raw.get()).unwrap_or_default();
-        let renamed = self.objects.renamed(&pod.uid);
+        let mut renamed = self.objects.renamed(&pod.uid);
+        let Place { namespace, name } = self.place(pod);
+        renamed
+            .extend([(namespace.into_owned(), pod.namespace.to_string()), (name.into_owned(), pod.name.to_string())]);
         let Some(upper) = upper_event(&lower, &about(pod), &renamed, &self.link.virtual_node) else { return };
         match put(&showing.upper, pod, &upper).await {
             Ok(()) => {}

@@ -13,6 +13,7 @@ mod view;
 mod watch;
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -24,10 +25,16 @@ use virtual_kubelet::pod::PodId;
 
 pub use capacity::CapacityView;
 use capacity::Usage;
+use namespaces::Namespaces;
 use roster::Placed;
 use view::LowerPodView;
 
-use crate::{identity::Identity, objects::Objects, services::Services, volumes::Volumes};
+use crate::{
+    identity::{Identity, MissingToken},
+    objects::{Objects, marked},
+    services::Services,
+    volumes::Volumes,
+};
 
 /// One lower cluster, behind one virtual node.
 pub struct LowerCluster {
@@ -42,12 +49,21 @@ pub struct LowerCluster {
     /// All of them have been seen once.
     listed: channel::Sender<bool>,
     usage: Usage,
+    namespaces: Arc<Namespaces>,
     objects: Arc<Objects>,
     identity: Arc<Identity>,
     /// Unless others see to claims.
     volumes: Option<Arc<Volumes>>,
     /// Unless others see to Services.
     services: Option<Arc<Services>>,
+    missing_token: MissingToken,
+}
+
+/// Namespace and name of a lower pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place<'a> {
+    pub(crate) namespace: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
 }
 
 /// What is remembered of a lower pod of ours.
@@ -62,13 +78,14 @@ struct Ours {
 }
 
 impl LowerCluster {
-    /// The lower cluster of `link`. `host_ip` is what pods show as their host, `objects` sees to what they bring along,
-    /// `identity` to who they are.
+    /// The lower cluster of `link`. `host_ip` is what pods show as their host, `namespaces` sees to where they are, `objects`
+    /// to what they bring along, `identity` to who they are.
     pub fn new(
         client: Client,
         link: LinkView,
         host_ip: String,
         show_pod_ips: bool,
+        namespaces: Arc<Namespaces>,
         objects: Arc<Objects>,
         identity: Arc<Identity>,
     ) -> Self {
@@ -81,10 +98,12 @@ impl LowerCluster {
             by_lower_uid: Mutex::default(),
             listed: channel::Sender::new(false),
             usage: Usage::default(),
+            namespaces,
             objects,
             identity,
             volumes: None,
             services: None,
+            missing_token: MissingToken::default(),
         }
     }
 
@@ -92,6 +111,12 @@ impl LowerCluster {
     #[must_use]
     pub fn with(self, volumes: Option<Arc<Volumes>>, services: Option<Arc<Services>>) -> Self {
         Self { volumes, services, ..self }
+    }
+
+    /// Treats pods whose tokens cannot be kept as `missing_token` says.
+    #[must_use]
+    pub fn missing_token(self, missing_token: MissingToken) -> Self {
+        Self { missing_token, ..self }
     }
 
     /// What the cluster can still take.
@@ -104,15 +129,15 @@ impl LowerCluster {
         &self.client
     }
 
+    /// Where the lower pod of `id` is.
+    pub(crate) fn place<'a>(&'a self, id: &'a PodId) -> Place<'a> {
+        let namespace = self.link.lower_namespace(&id.namespace);
+        Place { namespace, name: self.link.lower_pod(&id.namespace, &id.name) }
+    }
+
     /// What all lower pods of this link have: a label selector.
     pub(crate) fn selector(&self) -> String {
-        format!(
-            "{}={},{}={}",
-            names::UPPER_CLUSTER,
-            self.link.upper_cluster,
-            names::VIRTUAL_NODE,
-            names::label_value(&self.link.virtual_node)
-        )
+        marked(&self.link)
     }
 
     fn ours(&self) -> MutexGuard<'_, HashMap<Arc<str>, Ours>> {

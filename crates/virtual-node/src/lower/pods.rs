@@ -9,7 +9,7 @@ use serde_json::{Value, value::RawValue};
 use tensile_core::{
     identity::Tokens,
     names,
-    pod::{self, LowerPatch, Names, Refusal, StatusView},
+    pod::{self, LowerPatch, LowerPod, Names, Refusal, StatusView},
 };
 use tokio_util::sync::CancellationToken;
 use virtual_kubelet::{
@@ -17,7 +17,8 @@ use virtual_kubelet::{
     watched::Watched,
 };
 
-use super::{LowerCluster, Ours, Placed, answer, namespaces, view::LowerPodView};
+use super::{LowerCluster, Ours, Place, Placed, answer, view::LowerPodView};
+use crate::identity::{Delivery, MissingToken};
 
 type Pod = Watched<LowerPodView>;
 
@@ -25,12 +26,10 @@ impl PodProvider for LowerCluster {
     async fn create_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
         let lower = pod::lower_pod(&upper.json, &self.link, upper.revision);
         let mut lower = lower.map_err(|refusal| refused(&refusal))?;
+        self.namespaces.enter(&upper.id.namespace).await?;
         lower.rename(&self.objects.ensure(&upper.id, &lower.references).await?);
         // Before the pod is there: a pod whose tokens are refused waits upstairs and says why.
-        let tokens = match lower.tokens.take() {
-            Some(tokens) => Some(self.identity.issue(&upper.id, tokens).await?),
-            None => None,
-        };
+        let (tokens, omitted) = self.tokens(upper, &mut lower).await?;
         if let Some(volumes) = &self.volumes {
             let claims = volumes.ensure(upper, &lower.pod).await?;
             pod::rename_claims(&mut lower.pod, &claims);
@@ -40,14 +39,13 @@ impl PodProvider for LowerCluster {
         if let Err(error) = &result
             && (answer::lacks_namespace(error) || answer::lacks_service_account(error))
         {
-            let namespace = namespaces::create(&self.client, &self.link, &upper.id.namespace).await;
-            namespace.map_err(|error| answer::pod_error(&error))?;
+            self.namespaces.create(&upper.id.namespace).await?;
             result = self.post(&upper.id, body).await;
         }
         match result {
             Ok(object) => {
                 let mut pod = self.take(&object)?;
-                pod.warning = dropped(&lower.dropped);
+                pod.warning = omitted.or_else(|| dropped(&lower.dropped));
                 if let (Some(tokens), Some(uid)) = (tokens, object.uid()) {
                     pod.warning = tokens.deliver(&uid).await.or(pod.warning);
                 }
@@ -71,10 +69,11 @@ impl PodProvider for LowerCluster {
                 LowerPatch::Resize(patch) => (Some("resize"), patch),
                 LowerPatch::EphemeralContainers(patch) => (Some("ephemeralcontainers"), patch),
             };
-            let (api, params, patch) = (self.api(id), PatchParams::default(), Patch::Strategic(patch));
+            let (place, params, patch) = (self.place(id), PatchParams::default(), Patch::Strategic(patch));
+            let api = self.api(&place);
             let answer = match subresource {
-                None => api.patch(&id.name, &params, &patch).await,
-                Some(subresource) => api.patch_subresource(subresource, &id.name, &params, &patch).await,
+                None => api.patch(&place.name, &params, &patch).await,
+                Some(subresource) => api.patch_subresource(subresource, &place.name, &params, &patch).await,
             };
             pod = self.take(&answer.map_err(|error| answer::pod_error(&error))?)?;
         }
@@ -96,7 +95,8 @@ impl PodProvider for LowerCluster {
             preconditions: Some(Preconditions { uid: Some(uid), resource_version: None }),
             ..DeleteParams::default()
         };
-        match self.api(id).delete(&id.name, &params).await {
+        let place = self.place(id);
+        match self.api(&place).delete(&place.name, &params).await {
             Ok(_) => Ok(()),
             // Not there, or another pod of the name is.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
@@ -142,12 +142,40 @@ impl PodProvider for LowerCluster {
 }
 
 impl LowerCluster {
-    fn api(&self, id: &PodId) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &id.namespace)
+    fn api(&self, place: &Place<'_>) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &place.namespace)
+    }
+
+    /// The tokens of a pod that is to be made, or the warning that it will have none.
+    async fn tokens(
+        &self,
+        upper: &PodObject,
+        lower: &mut LowerPod,
+    ) -> Result<(Option<Delivery>, Option<Refused>), PodError> {
+        let Some(tokens) = lower.tokens.take() else { return Ok((None, None)) };
+        let secret = tokens.secret.clone();
+        match self.identity.issue(&upper.id, tokens).await {
+            Ok(delivery) => Ok((Some(delivery), None)),
+            Err(PodError::Refused(refused))
+                if self.missing_token == MissingToken::Omit
+                    && lower.needs_no_token
+                    && refused.reason == answer::FORBIDDEN =>
+            {
+                lower.omit_tokens(&secret);
+                let message = format!(
+                    "the pod runs without the token that every pod has, because it cannot be kept in the lower cluster \
+                     ({}). If the pod needs it, say so (automountServiceAccountToken: true) and it waits until that is \
+                     allowed",
+                    refused.message
+                );
+                Ok((None, Some(Refused { reason: "TokenOmitted", message })))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn post(&self, id: &PodId, body: Vec<u8>) -> Result<Pod, kube::Error> {
-        let path = format!("/api/v1/namespaces/{}/pods", id.namespace);
+        let path = format!("/api/v1/namespaces/{}/pods", self.place(id).namespace);
         let request = kube::core::Request::new(path).create(&PostParams::default(), body);
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
@@ -160,19 +188,35 @@ impl LowerCluster {
 
     /// The lower pod made for exactly this upper pod; `None` when there is none.
     async fn find(&self, id: &PodId) -> Result<Option<Pod>, PodError> {
-        let found = self.api(id).get_opt(&id.name).await.map_err(|error| answer::pod_error(&error))?;
+        let found = self.at(&self.place(id)).await?;
         Ok(found.filter(|object| self.id_of(object).is_some_and(|found| found.uid == id.uid)))
+    }
+
+    /// The lower pod in this place, whosever it is.
+    async fn at(&self, place: &Place<'_>) -> Result<Option<Pod>, PodError> {
+        self.api(place).get_opt(&place.name).await.map_err(|error| answer::pod_error(&error))
     }
 
     /// A pod of the name exists: it is this one (an answer was lost, or we were restarted), one that is to go first, or
     /// none of our business.
     async fn already_there(&self, id: &PodId) -> Result<ProviderPod, PodError> {
-        let found = self.api(id).get_opt(&id.name).await.map_err(|error| answer::pod_error(&error))?;
-        let Some(object) = found else {
-            return Err(PodError::Unavailable(format!("lower pod {}/{} has just gone", id.namespace, id.name)));
+        let place = self.place(id);
+        let Place { namespace, name } = &place;
+        let Some(object) = self.at(&place).await? else {
+            return Err(PodError::Unavailable(format!("lower pod {namespace}/{name} has just gone")));
         };
         match self.id_of(&object) {
             Some(found) if found.uid == id.uid => self.take(&object),
+            Some(found) if (&found.namespace, &found.name) != (&id.namespace, &id.name) => {
+                Err(PodError::Refused(Refused {
+                    reason: "LowerNameConflict",
+                    message: format!(
+                        "pod {}/{} of this virtual node has the same name in the lower cluster, {namespace}/{name}. Rename \
+                         one of them",
+                        found.namespace, found.name
+                    ),
+                }))
+            }
             Some(found) => Err(PodError::NameTaken(format!(
                 "waiting for the end of the lower pod that runs an earlier pod of this name (UID {})",
                 found.uid
@@ -180,8 +224,9 @@ impl LowerCluster {
             None => Err(PodError::Refused(Refused {
                 reason: "LowerNameConflict",
                 message: format!(
-                    "the lower cluster has a pod {}/{} that node {} did not make; it is left alone. Rename one of them",
-                    id.namespace, id.name, self.link.virtual_node
+                    "the lower cluster has a pod {namespace}/{name} that node {} did not make; it is left alone. Rename one of \
+                     them",
+                    self.link.virtual_node
                 ),
             })),
         }

@@ -49,10 +49,18 @@ impl LowerCluster {
             let Ours { uid: lower_uid, placed, .. } = ours.get(&uid)?;
             let Placed { node, since, running } = placed.as_ref()?.clone();
             let lower_node = nodes.entry(node).or_insert_with_key(|node| node.clone().into()).clone();
-            Some(Member { namespace, name, uid, lower_uid: lower_uid.clone(), lower_node, since, running })
+            let lower_name = shared(&name, &self.link.lower_pod(&namespace, &name));
+            let below = (shared(&namespace, &self.link.lower_namespace(&namespace)), lower_name);
+            let lower_uid = lower_uid.clone();
+            Some(Member { namespace, name, below, uid, lower_uid, lower_node, since, running })
         });
         members.collect()
     }
+}
+
+/// `text`, in the place of `known` if that is the same.
+fn shared(known: &Arc<str>, text: &str) -> Arc<str> {
+    if **known == *text { known.clone() } else { text.into() }
 }
 
 #[cfg(test)]

@@ -33,10 +33,11 @@ use virtual_kubelet::{
     queue::Queue,
 };
 
+use crate::lower::namespaces::Namespaces;
 pub(crate) use object::number;
 pub(crate) use requests::{Meta, Requests};
 use table::Table;
-pub(crate) use watch::{copies, interrupted, marked, metadata, trouble};
+pub(crate) use watch::{copies, interrupted, marked, metadata, of_namespace, trouble};
 
 /// Objects that are settled at the same time. Each may hold a megabyte twice.
 const WORKERS: usize = 8;
@@ -122,6 +123,7 @@ pub struct Objects {
     upper: Client,
     lower: Client,
     link: LinkView,
+    namespaces: Arc<Namespaces>,
     on_conflict: OnConflict,
     table: Table,
     queue: Queue<Key>,
@@ -134,11 +136,18 @@ pub struct Objects {
 
 impl Objects {
     /// The objects of `link`. Nothing happens before `Objects::run`.
-    pub fn new(upper: Client, lower: Client, link: LinkView, on_conflict: OnConflict) -> Arc<Self> {
+    pub fn new(
+        upper: Client,
+        lower: Client,
+        link: LinkView,
+        namespaces: Arc<Namespaces>,
+        on_conflict: OnConflict,
+    ) -> Arc<Self> {
         Arc::new(Self {
             upper,
             lower,
             link,
+            namespaces,
             on_conflict,
             table: Table::default(),
             queue: Queue::new(),

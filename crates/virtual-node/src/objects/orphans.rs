@@ -9,9 +9,10 @@ use kube::{
     core::{NamespaceResourceScope, PartialObjectMeta},
 };
 use serde::de::DeserializeOwned;
-use tensile_core::sync::Kind;
+use tensile_core::{names, sync::Kind};
 
 use super::{Objects, Scope, copies};
+use crate::heard::within;
 
 /// How long to wait before a lower cluster that is away is asked again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -39,18 +40,21 @@ impl Objects {
         }
     }
 
-    /// The namespaces with copies of ours; `None` when it is not allowed to ask for all.
+    /// The namespaces upstairs of which there are copies; `None` when it is not allowed to ask for all.
     async fn namespaces<K>(&self) -> Option<BTreeSet<String>>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        let api: Api<PartialObjectMeta<K>> = Api::all(self.lower.clone());
+        let api: Api<PartialObjectMeta<K>> = within(&self.lower, &self.link);
         let mut params = ListParams::default().labels(&copies(&self.link)).limit(PAGE);
         let mut found = BTreeSet::new();
         loop {
             match api.list(&params).await {
                 Ok(page) => {
-                    found.extend(page.items.iter().filter_map(ResourceExt::namespace));
+                    found.extend(page.items.iter().filter_map(|copy| {
+                        let (namespace, _) = copy.annotations().get(names::UPPER_NAME)?.split_once('/')?;
+                        Some(namespace.to_owned())
+                    }));
                     match page.metadata.continue_.filter(|token| !token.is_empty()) {
                         Some(token) => params = params.continue_token(&token),
                         None => return Some(found),

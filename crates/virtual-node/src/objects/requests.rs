@@ -2,6 +2,8 @@
 //!
 //! Bodies are text and stay text: a client that cannot parse an answer may log it, and there are Secrets among these.
 
+use std::borrow::Cow;
+
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -17,8 +19,6 @@ use tensile_core::{
     pod::LinkView,
     sync::{Copy, Kind, Version},
 };
-
-use super::Key;
 
 /// What is read of the metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,10 +58,10 @@ impl Meta {
         self.of.as_ref().map(|(_, version)| version.uid.as_str())
     }
 
-    /// The name of what it is a copy of, and the copy, if `link` made it.
-    pub(super) fn copy(&self, link: &LinkView) -> Option<(String, Copy)> {
+    /// The name of what it is a copy of, and the copy, if `link` made it of something in the upper namespace `namespace`.
+    pub(super) fn copy(&self, namespace: &str, link: &LinkView) -> Option<(String, Copy)> {
         let (of, version) = self.of.clone().filter(|_| self.is_of(link))?;
-        let (_, name) = of.split_once('/')?;
+        let (_, name) = of.split_once('/').filter(|(found, _)| *found == namespace)?;
         Some((name.to_owned(), Copy { name: self.name.clone(), version: self.version.clone(), of: version }))
     }
 }
@@ -89,18 +89,13 @@ impl From<ObjectMeta> for Meta {
 pub(crate) struct Requests<'a> {
     client: &'a Client,
     kind: Kind,
-    namespace: &'a str,
+    namespace: Cow<'a, str>,
 }
 
 impl<'a> Requests<'a> {
-    /// For objects of the kind and in the namespace of `key`.
-    pub(super) fn of(client: &'a Client, key: &'a Key) -> Self {
-        Self::within(client, key.kind, &key.namespace)
-    }
-
     /// For objects of `kind` in `namespace`.
-    pub(crate) fn within(client: &'a Client, kind: Kind, namespace: &'a str) -> Self {
-        Self { client, kind, namespace }
+    pub(crate) fn within(client: &'a Client, kind: Kind, namespace: impl Into<Cow<'a, str>>) -> Self {
+        Self { client, kind, namespace: namespace.into() }
     }
 
     fn path(&self) -> Request {
@@ -121,11 +116,11 @@ impl<'a> Requests<'a> {
     pub(crate) async fn meta(&self, name: &str) -> kube::Result<Option<Meta>> {
         let metadata = match self.kind {
             Kind::ConfigMap => {
-                let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.client.clone(), self.namespace);
+                let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.client.clone(), &self.namespace);
                 api.get_opt(name).await?.map(|object| object.metadata)
             }
             Kind::Secret => {
-                let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(self.client.clone(), self.namespace);
+                let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(self.client.clone(), &self.namespace);
                 api.get_opt(name).await?.map(|object| object.metadata)
             }
         };

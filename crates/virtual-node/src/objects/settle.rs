@@ -15,7 +15,7 @@ use super::{
     requests::{Meta, Requests},
     table::{Next, Task},
 };
-use crate::lower::{answer, namespaces};
+use crate::lower::answer;
 
 /// First and longest wait before an object in trouble is tried again; there is no last try.
 const RETRY_FIRST: Duration = Duration::from_millis(250);
@@ -75,9 +75,17 @@ impl Objects {
         }
     }
 
+    /// Requests for the copy of `key`.
+    fn requests<'a>(&'a self, key: &'a Key) -> Requests<'a> {
+        Requests::within(&self.lower, key.kind, self.link.lower_namespace(&key.namespace))
+    }
+
     /// Asks for the object upstairs.
     async fn look(&self, key: &Key, heard: u64) -> Result<Option<Fetched>, Trouble> {
-        let text = Requests::of(&self.upper, key).text(&key.name).await.map_err(|error| answer::upper_error(&error))?;
+        let text = Requests::within(&self.upper, key.kind, &*key.namespace)
+            .text(&key.name)
+            .await
+            .map_err(|error| answer::upper_error(&error))?;
         let meta = text.as_deref().map(Meta::parse).transpose().map_err(|_| unreadable(key, "upper"))?;
         let fetched = text.zip(meta).map(|(text, meta)| Fetched { text, version: meta.version });
         let answer = fetched.as_ref().map_or(Upper::Absent, |fetched| Upper::Present(fetched.version.clone()));
@@ -97,19 +105,20 @@ impl Objects {
 
     async fn create(&self, key: &Key, name: Option<String>, text: &str) -> Result<(), Trouble> {
         let renamed = lower_name(&key.namespace, &key.name, &self.link);
-        let first = if starts_renamed(key.kind, &key.name) { renamed.clone() } else { key.name.to_string() };
+        let first =
+            if starts_renamed(key.kind, &key.name, &self.link) { renamed.clone() } else { key.name.to_string() };
         let name = name.unwrap_or(first);
         let body = body(key.kind, text, &name, None, &self.link).map_err(|_| unreadable(key, "upper"))?;
         for member in &body.dropped {
             tracing::warn!(object = %key, member, "a member of the object is not known here and does not go down");
         }
-        let requests = Requests::of(&self.lower, key);
+        self.namespaces.enter(&key.namespace).await?;
+        let requests = self.requests(key);
         let mut made = requests.create(body.text.clone()).await;
         if let Err(error) = &made
             && answer::lacks_namespace(error)
         {
-            let namespace = namespaces::create(&self.lower, &self.link, &key.namespace).await;
-            namespace.map_err(|error| lower_trouble(&error))?;
+            self.namespaces.create(&key.namespace).await?;
             made = requests.create(body.text).await;
         }
         match made {
@@ -128,7 +137,7 @@ impl Objects {
     /// There is an object of this name below: it is ours (an answer was lost), or the copy needs another name.
     async fn name_taken(&self, key: &Key, requests: &Requests<'_>, name: &str, renamed: String) -> Result<(), Trouble> {
         let Some(meta) = requests.meta(name).await.map_err(|error| lower_trouble(&error))? else { return Ok(()) };
-        if meta.copy(&self.link).is_some_and(|(of, _)| *of == *key.name) {
+        if meta.copy(&key.namespace, &self.link).is_some_and(|(of, _)| *of == *key.name) {
             self.copied(key, &meta);
             return Ok(());
         }
@@ -142,14 +151,16 @@ impl Objects {
             message: format!(
                 "the lower cluster has a {} {}/{name} that node {} did not make; it is left alone. Rename one of them, \
                  or have the operator of the virtual node rename copies (--on-conflict=rename)",
-                key.kind, key.namespace, self.link.virtual_node
+                key.kind,
+                self.link.lower_namespace(&key.namespace),
+                self.link.virtual_node
             ),
         }))
     }
 
     async fn update(&self, key: &Key, copy: &Copy, text: &str) -> Result<(), Trouble> {
         let body = body(key.kind, text, &copy.name, Some(copy), &self.link).map_err(|_| unreadable(key, "upper"))?;
-        match Requests::of(&self.lower, key).replace(&copy.name, body.text).await {
+        match self.requests(key).replace(&copy.name, body.text).await {
             Ok(meta) => {
                 tracing::info!(object = %key, name = copy.name, "copy brought up to date");
                 self.copied(key, &meta);
@@ -164,7 +175,7 @@ impl Objects {
     }
 
     async fn delete(&self, key: &Key, copy: &Copy) -> Result<(), Trouble> {
-        match Requests::of(&self.lower, key).delete(&copy.name, &copy.version.uid).await {
+        match self.requests(key).delete(&copy.name, &copy.version.uid).await {
             Ok(()) => {
                 tracing::info!(object = %key, name = copy.name, "copy removed below");
                 self.table.change(key, |object| object.copy_gone(&copy.version.uid, &copy.version.revision));
@@ -177,7 +188,7 @@ impl Objects {
 
     /// Asks what the copy is now.
     async fn look_below(&self, key: &Key, copy: &Copy) -> Result<(), Trouble> {
-        let found = Requests::of(&self.lower, key).meta(&copy.name).await.map_err(|error| lower_trouble(&error))?;
+        let found = self.requests(key).meta(&copy.name).await.map_err(|error| lower_trouble(&error))?;
         if found.as_ref().is_none_or(|meta| meta.version.uid != copy.version.uid) {
             self.table.change(key, |object| object.copy_gone(&copy.version.uid, &copy.version.revision));
         }
@@ -189,7 +200,7 @@ impl Objects {
 
     /// Notes a copy as the lower API server has it.
     fn copied(&self, key: &Key, meta: &Meta) {
-        if let Some((of, copy)) = meta.copy(&self.link)
+        if let Some((of, copy)) = meta.copy(&key.namespace, &self.link)
             && *of == *key.name
         {
             self.table.change(key, |object| object.copy_seen(copy));

@@ -35,6 +35,11 @@ pub(crate) fn marked(link: &LinkView) -> String {
     )
 }
 
+/// What a selector needs besides, for what is of the upper namespace `namespace`, where others share the one below.
+pub(crate) fn of_namespace(link: &LinkView, namespace: &str) -> String {
+    if link.namespaces.is_shared() { format!(",{}={namespace}", names::UPPER_NAMESPACE) } else { String::new() }
+}
+
 impl Objects {
     /// Watches the scope until `stop` is cancelled.
     pub(super) fn follow(self: &Arc<Self>, scope: Scope, stop: CancellationToken) {
@@ -51,7 +56,7 @@ impl Objects {
     async fn above<K: Watchable>(&self, scope: &Scope) {
         let mut listed: HashSet<Arc<str>> = HashSet::new();
         let mut events =
-            std::pin::pin!(metadata::<K>(&self.upper, scope, watcher::Config::default()).default_backoff());
+            std::pin::pin!(metadata::<K>(&self.upper, &scope.namespace, watcher::Config::default()).default_backoff());
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
@@ -92,8 +97,10 @@ impl Objects {
     /// Follows our copies below. Does not end.
     async fn below<K: Watchable>(&self, scope: &Scope) {
         let mut listed: HashSet<String> = HashSet::new();
-        let config = watcher::Config::default().labels(&copies(&self.link));
-        let mut events = std::pin::pin!(metadata::<K>(&self.lower, scope, config).default_backoff());
+        let selector = format!("{}{}", copies(&self.link), of_namespace(&self.link, &scope.namespace));
+        let config = watcher::Config::default().labels(&selector);
+        let namespace = self.link.lower_namespace(&scope.namespace);
+        let mut events = std::pin::pin!(metadata::<K>(&self.lower, &namespace, config).default_backoff());
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
@@ -115,7 +122,7 @@ impl Objects {
 
     fn heard_below<K>(&self, scope: &Scope, object: PartialObjectMeta<K>, there: bool) {
         let meta = Meta::from(object.metadata);
-        let Some((of, copy)) = meta.copy(&self.link) else {
+        let Some((of, copy)) = meta.copy(&scope.namespace, &self.link) else {
             return tracing::error!(namespace = %scope.namespace, kind = %scope.kind, name = meta.name,
                 "an object below with our labels does not say what it is a copy of");
         };
@@ -154,13 +161,13 @@ pub(crate) trait Watchable:
 impl Watchable for ConfigMap {}
 impl Watchable for Secret {}
 
-/// The metadata of what `config` selects in `scope`, as it is and as it changes.
+/// The metadata of what `config` selects in `namespace`, as it is and as it changes.
 pub(crate) fn metadata<K: Watchable>(
     client: &Client,
-    scope: &Scope,
+    namespace: &str,
     config: watcher::Config,
-) -> impl futures::Stream<Item = watcher::Result<Event<PartialObjectMeta<K>>>> + Send {
-    let api: Api<PartialObjectMeta<K>> = Api::namespaced(client.clone(), &scope.namespace);
+) -> impl futures::Stream<Item = watcher::Result<Event<PartialObjectMeta<K>>>> + Send + use<K> {
+    let api: Api<PartialObjectMeta<K>> = Api::namespaced(client.clone(), namespace);
     watcher(api, config)
 }
 

@@ -8,7 +8,6 @@ use kube::{
 use serde_json::Value;
 use tensile_core::{
     names,
-    pod::lower_namespace,
     service::{Facts, is_global},
 };
 use virtual_kubelet::pod::PodError;
@@ -38,21 +37,23 @@ impl Services {
     pub(super) async fn facts(&self, (namespace, name): &Name) -> Result<Facts, PodError> {
         let above = |error: kube::Error| answer::upper_error(&error);
         let below = |error: kube::Error| answer::pod_error(&error);
-        let lower_namespace = lower_namespace(namespace);
-        let of_service = format!("{}={name}", names::SERVICE_NAME);
+        let (lower_namespace, lower_name) =
+            (self.link.lower_namespace(namespace), self.link.lower_service(namespace, name));
+        let of_service = |name: &str| format!("{}={name}", names::SERVICE_NAME);
         let upper = found(&within::<Service>(&self.upper, namespace), name).await.map_err(above)?;
         let global = upper.as_ref().is_some_and(|upper| {
             is_global(|key| Some(upper.pointer("/metadata/annotations")?.get(key)?.as_str()?.to_owned()))
         });
         let wanted = upper.is_some() && (global || self.has_pods(namespace));
-        let upper_slices = if wanted {
-            listed(&within::<EndpointSlice>(&self.upper, namespace), &of_service).await.map_err(above)?
+        let upper_slices = if upper.is_some() {
+            listed(&within::<EndpointSlice>(&self.upper, namespace), &of_service(name)).await.map_err(above)?
         } else {
             Vec::new()
         };
-        let lower = found(&within::<Service>(&self.lower, lower_namespace), name).await.map_err(below)?;
-        let slices = format!("{of_service},{}", marked(&self.link));
-        let lower_slices = listed(&within::<EndpointSlice>(&self.lower, lower_namespace), &slices).await;
-        Ok(Facts { upper, upper_slices, lower, lower_slices: lower_slices.map_err(below)?, wanted })
+        let lower = found(&within::<Service>(&self.lower, &lower_namespace), &lower_name).await.map_err(below)?;
+        let slices = format!("{},{}", of_service(&lower_name), marked(&self.link));
+        let lower_slices = listed(&within::<EndpointSlice>(&self.lower, &lower_namespace), &slices).await;
+        let of = format!("{namespace}/{name}");
+        Ok(Facts { of, upper, upper_slices, lower, lower_slices: lower_slices.map_err(below)?, wanted })
     }
 }

@@ -34,6 +34,8 @@ use virtual_kubelet::{
     queue::Queue,
 };
 
+use crate::lower::namespaces::Namespaces;
+
 /// Services that are settled at the same time.
 const WORKERS: usize = 4;
 /// Steps in a row for one Service: more than any situation needs, if nobody else changes it meanwhile.
@@ -52,6 +54,7 @@ pub struct Services {
     upper: Client,
     lower: Client,
     link: LinkView,
+    namespaces: Arc<Namespaces>,
     networking: Networking,
     recorder: Recorder,
     queue: Queue<Name>,
@@ -60,7 +63,7 @@ pub struct Services {
     /// Those below that are ours.
     copies: Mutex<HashSet<Name>>,
     /// The namespaces with pods of ours, and with ones that have just gone.
-    namespaces: Mutex<HashMap<Arc<str>, Presence>>,
+    present: Mutex<HashMap<Arc<str>, Presence>>,
     failures: Mutex<HashMap<Name, u32>>,
 }
 
@@ -78,26 +81,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Services {
     /// Those of `link`. Nothing happens before `Services::run`.
-    pub fn new(upper: Client, lower: Client, link: LinkView, networking: Networking) -> Arc<Self> {
+    pub fn new(
+        upper: Client,
+        lower: Client,
+        link: LinkView,
+        namespaces: Arc<Namespaces>,
+        networking: Networking,
+    ) -> Arc<Self> {
         let reporter = Reporter { controller: "virtual-kubelet".to_owned(), instance: Some(link.virtual_node.clone()) };
         let recorder = Recorder::new(upper.clone(), reporter);
         Arc::new(Self {
             upper,
             lower,
             link,
+            namespaces,
             networking,
             recorder,
             queue: Queue::new(),
             known: Mutex::default(),
             copies: Mutex::default(),
-            namespaces: Mutex::default(),
+            present: Mutex::default(),
             failures: Mutex::default(),
         })
     }
 
     /// A pod of ours has come below.
     pub(crate) fn pod_comes(&self, namespace: &Arc<str>) {
-        let mut namespaces = lock(&self.namespaces);
+        let mut namespaces = lock(&self.present);
         let presence = namespaces.entry(namespace.clone()).or_default();
         presence.pods += 1;
         presence.left = None;
@@ -109,7 +119,7 @@ impl Services {
 
     /// One that had come has gone.
     pub(crate) fn pod_goes(&self, namespace: &str) {
-        let mut namespaces = lock(&self.namespaces);
+        let mut namespaces = lock(&self.present);
         let Some(presence) = namespaces.get_mut(namespace) else { return };
         presence.pods = presence.pods.saturating_sub(1);
         if presence.pods == 0 {
@@ -132,7 +142,7 @@ impl Services {
 
     /// Whether the namespace has pods of ours, or had some a moment ago.
     fn has_pods(&self, namespace: &str) -> bool {
-        let mut namespaces = lock(&self.namespaces);
+        let mut namespaces = lock(&self.present);
         let left = namespaces.get(namespace).map(|presence| presence.left);
         let is_over = left.flatten().is_some_and(|left| left.elapsed() >= LINGER);
         if is_over {
@@ -215,7 +225,9 @@ impl Services {
         let message = format!(
             "the lower cluster has a service {}/{} that node {} did not make; it is left alone, and pods there reach that \
              one. Rename one of them",
-            name.0, name.1, self.link.virtual_node
+            self.link.lower_namespace(&name.0),
+            self.link.lower_service(&name.0, &name.1),
+            self.link.virtual_node
         );
         let event = Event {
             type_: EventType::Warning,

@@ -6,24 +6,25 @@ use kube::{
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::Value;
-use tensile_core::{pod::lower_namespace, service::Action};
+use tensile_core::service::{Action, Change};
 use virtual_kubelet::pod::PodError;
 
 use super::{Name, Services, facts::within, lock};
-use crate::lower::{answer, namespaces};
+use crate::lower::answer;
 
 impl Services {
     pub(super) async fn perform(&self, name: &Name, action: Action) -> Result<(), PodError> {
-        let (namespace, service) = (lower_namespace(&name.0), name.1.as_str());
-        let services = within::<Service>(&self.lower, namespace);
-        let slices = within::<EndpointSlice>(&self.lower, namespace);
+        let (namespace, service) = (name.0.as_str(), name.1.as_str());
+        let (below, lower_name) = (self.link.lower_namespace(namespace), self.link.lower_service(namespace, service));
+        let services = within::<Service>(&self.lower, &below);
+        let slices = within::<EndpointSlice>(&self.lower, &below);
         let outcome = match action {
             Action::Create(body) => {
                 tracing::info!(namespace, service, "service copied below");
                 lock(&self.copies).insert(name.clone());
-                self.create(&services, &body, namespace).await
+                return self.create(&services, &body, namespace).await;
             }
-            Action::CreateSlice(body) => self.create(&slices, &body, namespace).await,
+            Action::CreateSlice(body) => return self.create(&slices, &body, namespace).await,
             Action::Replace(body) => {
                 tracing::info!(namespace, service, "service brought up to date");
                 replace(&services, &body).await
@@ -35,8 +36,18 @@ impl Services {
                 delete(&services, &body).await
             }
             Action::DeleteSlice(body) => delete(&slices, &body).await,
+            Action::Above(change) => {
+                tracing::info!(namespace, service, "endpoints above brought in step with its lower load balancer");
+                let slices = within::<EndpointSlice>(&self.upper, namespace);
+                let changed = match change {
+                    Change::Create(body) => post(&slices, &body).await,
+                    Change::Replace(body) => replace(&slices, &body).await,
+                    Change::Delete(body) => delete(&slices, &body).await,
+                };
+                return unless_changed(changed).map_err(|error| answer::upper_error(&error));
+            }
             Action::NoteShown(patch) => {
-                let patched = services.patch(service, &PatchParams::default(), &Patch::Merge(patch)).await;
+                let patched = services.patch(&lower_name, &PatchParams::default(), &Patch::Merge(patch)).await;
                 patched.map(drop)
             }
             Action::ShowBalancer(patch) => {
@@ -49,14 +60,16 @@ impl Services {
         unless_changed(outcome).map_err(|error| answer::pod_error(&error))
     }
 
-    async fn create(&self, api: &Api<DynamicObject>, body: &Value, namespace: &str) -> kube::Result<()> {
-        match post(api, body).await {
-            Err(error) if answer::lacks_namespace(&error) => {
-                namespaces::create(&self.lower, &self.link, namespace).await?;
-                post(api, body).await
-            }
-            outcome => outcome,
+    async fn create(&self, api: &Api<DynamicObject>, body: &Value, namespace: &str) -> Result<(), PodError> {
+        self.namespaces.enter(namespace).await?;
+        let mut made = post(api, body).await;
+        if let Err(error) = &made
+            && answer::lacks_namespace(error)
+        {
+            self.namespaces.create(namespace).await?;
+            made = post(api, body).await;
         }
+        unless_changed(made).map_err(|error| answer::pod_error(&error))
     }
 }
 

@@ -1,11 +1,14 @@
 //! What is heard of Services and their slices.
 
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
-use kube::{Resource, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
+use kube::{Api, Resource, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
 use tensile_core::{names, service::is_global};
 
 use super::{Name, Services, lock};
-use crate::{heard::Heard, objects::marked};
+use crate::{
+    heard::{Heard, within},
+    objects::marked,
+};
 
 /// The API server's own: every cluster has it.
 const API_SERVER: (&str, &str) = ("default", "kubernetes");
@@ -19,7 +22,7 @@ impl Services {
         let services = Config::default().labels(&format!("{}={upper_cluster}", names::UPPER_CLUSTER));
         let heard = Heard { queue: &self.queue, copies: &self.copies };
         tokio::join!(
-            heard.follow::<Service>("upper", &self.upper, Config::default(), |service, there| {
+            heard.follow::<Service>("upper", Api::all(self.upper.clone()), Config::default(), |service, there| {
                 let name = (service.namespace()?, service.name_any());
                 if (name.0.as_str(), name.1.as_str()) == API_SERVER {
                     return None;
@@ -32,12 +35,14 @@ impl Services {
                 let global = is_global(|key| service.annotations().get(key).cloned());
                 (global || self.concerns_us(&name)).then_some(name)
             }),
-            heard.follow::<EndpointSlice>("upper", &self.upper, Config::default(), |slice, _| {
+            heard.follow::<EndpointSlice>("upper", Api::all(self.upper.clone()), Config::default(), |slice, _| {
                 let name = (slice.namespace()?, slice.labels().get(names::SERVICE_NAME)?.clone());
                 self.concerns_us(&name).then_some(name)
             }),
-            heard.follow::<Service>("lower", &self.lower, services, |service, _| self.copy(service)),
-            heard.follow::<EndpointSlice>("lower", &self.lower, slices, |slice, _| self.copy(slice)),
+            heard
+                .follow::<Service>("lower", within(&self.lower, &self.link), services, |service, _| self.copy(service)),
+            heard
+                .follow::<EndpointSlice>("lower", within(&self.lower, &self.link), slices, |slice, _| self.copy(slice)),
         );
     }
 

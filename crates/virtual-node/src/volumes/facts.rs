@@ -13,7 +13,6 @@ use kube::{
 use serde_json::Value;
 use tensile_core::{
     names,
-    pod::lower_namespace,
     volume::{Claim, Facts, carried_name, is_copy_of, is_ours, lower_name, shown_name},
 };
 use virtual_kubelet::pod::PodError;
@@ -40,7 +39,7 @@ impl Volumes {
     /// Claims below of the namespace of `claim`.
     pub(super) fn below_claims(&self, claim: &Claim) -> Api<DynamicObject> {
         let kind = ApiResource::erase::<PersistentVolumeClaim>(&());
-        Api::namespaced_with(self.lower.clone(), lower_namespace(&claim.namespace), &kind)
+        Api::namespaced_with(self.lower.clone(), &self.link.lower_namespace(&claim.namespace), &kind)
     }
 
     /// Everything about `claim`.
@@ -78,7 +77,7 @@ impl Volumes {
         let shown = volume.filter(|volume| text(volume, "/spec/csi/driver") == Some(names::PROVISIONER));
         let attributes = shown.and_then(|volume| volume.pointer("/spec/csi/volumeAttributes"));
         if let Some(attributes) = attributes
-            && text(attributes, "/namespace") == Some(lower_namespace(&claim.namespace))
+            && text(attributes, "/namespace") == Some(&*self.link.lower_namespace(&claim.namespace))
             && let Some(name) = text(attributes, "/claim")
             && let Some(lower) = found(&claims, name).await?
             && shown.and_then(|volume| text(volume, "/spec/csi/volumeHandle")) == text(&lower, "/metadata/uid")

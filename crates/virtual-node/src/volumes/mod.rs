@@ -34,7 +34,7 @@ use virtual_kubelet::{
 };
 
 use crate::{
-    lower::answer,
+    lower::{answer, namespaces::Namespaces},
     objects::{Objects, OnConflict},
 };
 
@@ -56,6 +56,7 @@ pub struct Volumes {
     upper: Client,
     lower: Client,
     link: LinkView,
+    namespaces: Arc<Namespaces>,
     storage: Storage,
     on_conflict: OnConflict,
     objects: Arc<Objects>,
@@ -87,6 +88,7 @@ impl Volumes {
         upper: Client,
         lower: Client,
         link: LinkView,
+        namespaces: Arc<Namespaces>,
         storage: Storage,
         on_conflict: OnConflict,
         objects: Arc<Objects>,
@@ -97,6 +99,7 @@ impl Volumes {
             upper,
             lower,
             link,
+            namespaces,
             storage,
             on_conflict,
             objects,

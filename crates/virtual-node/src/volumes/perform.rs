@@ -12,16 +12,14 @@ use tensile_core::{
     pod::References,
     sync::Kind,
     volume::{
-        Action, Claim, Facts, SecretRef, carried_name, is_copy_of, is_ours, lower_name, named, secrets, with_secrets,
+        Action, Claim, Facts, SecretRef, carried_name, first_name, is_copy_of, is_ours, lower_name, named, secrets,
+        with_secrets,
     },
 };
 use virtual_kubelet::pod::{PodError, PodId};
 
 use super::{Volumes, facts::all, refused};
-use crate::{
-    lower::{answer, namespaces},
-    objects::OnConflict,
-};
+use crate::{lower::answer, objects::OnConflict};
 
 impl Volumes {
     pub(super) async fn perform(&self, claim: &Claim, facts: &Facts, action: Action) -> Result<(), PodError> {
@@ -82,13 +80,13 @@ impl Volumes {
     }
 
     async fn create_claim(&self, claim: &Claim, body: Value) -> Result<(), PodError> {
+        self.namespaces.enter(&claim.namespace).await?;
         let claims = self.below_claims(claim);
         let mut made = post(&claims, &body).await;
         if let Err(error) = &made
             && answer::lacks_namespace(error)
         {
-            let namespace = namespaces::create(&self.lower, &self.link, &claim.namespace).await;
-            namespace.map_err(|error| answer::pod_error(&error))?;
+            self.namespaces.create(&claim.namespace).await?;
             made = post(&claims, &body).await;
         }
         if let Err(kube::Error::Api(status)) = &made
@@ -101,7 +99,8 @@ impl Volumes {
                 let message = format!(
                     "the lower cluster has a claim {}/{} that is not of this one; it is left alone. Rename one of them, or \
                      have the operator of the virtual node rename copies (--on-conflict=rename)",
-                    claim.namespace, claim.name
+                    self.link.lower_namespace(&claim.namespace),
+                    claim.name
                 );
                 return Err(refused("LowerNameConflict", message));
             }
@@ -117,7 +116,7 @@ impl Volumes {
 
     /// Whether another claim has the name below.
     async fn is_taken(&self, claim: &Claim) -> Result<bool, PodError> {
-        let found = self.below_claims(claim).get_opt(&claim.name).await;
+        let found = self.below_claims(claim).get_opt(&first_name(claim, &self.link)).await;
         let found = found.map_err(|error| answer::pod_error(&error))?;
         let found = found.map(super::facts::object).transpose().map_err(|error| answer::pod_error(&error))?;
         Ok(found.is_some_and(|found| !is_copy_of(&found, claim, &self.link)))
@@ -148,7 +147,8 @@ impl Volumes {
             let names = self.objects.ensure(&id, &references).await?;
             for (_, upper, lower) in names.iter() {
                 let secret = SecretRef { namespace: id.namespace.to_string(), name: upper.to_owned() };
-                below.insert(secret, lower.to_owned());
+                let namespace = self.link.lower_namespace(&id.namespace).into_owned();
+                below.insert(secret, SecretRef { namespace, name: lower.to_owned() });
             }
             self.objects.pod_seen(&id, || names);
         }

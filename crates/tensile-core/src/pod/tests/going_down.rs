@@ -73,6 +73,7 @@ fn the_lower_pod_says_whose_it_is() {
         lower["metadata"]["labels"],
         json!({
             "app": "web", "virtual-pod": "true", "tensile.io/upper-cluster": "5e8e7a2c", "tensile.io/virtual-node": "east",
+            "tensile.io/upper-namespace": "team",
         })
     );
     let annotations = &lower["metadata"]["annotations"];

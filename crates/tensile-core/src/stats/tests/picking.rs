@@ -51,6 +51,15 @@ fn only_our_pods_are_kept_and_their_uid_and_node_are_those_above() {
 }
 
 #[test]
+fn a_pod_that_is_called_otherwise_below_is_shown_by_its_name_above() {
+    let renamed = Member { below: ("far".into(), "ours-5f3a".into()), ..member("ours") };
+    let said = "some_metric{node=\"lower-1\",pod=\"ours-5f3a\",namespace=\"far\"} 1\n\
+                some_metric{node=\"lower-1\",pod=\"ours\",namespace=\"ns\"} 2\n";
+    let shown = "some_metric{node=\"virtual\",pod=\"ours\",namespace=\"ns\"} 1\n";
+    assert_eq!(text(&Roster::from_iter([renamed]), said), shown);
+}
+
+#[test]
 fn a_pod_that_is_elsewhere_by_now_is_not_taken_from_the_node_it_left() {
     let moved = Member { lower_node: "lower-2".into(), ..member("ours") };
     assert_eq!(text(&Roster::from_iter([moved]), SAID), "");

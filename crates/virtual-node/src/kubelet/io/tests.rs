@@ -12,6 +12,7 @@ use virtual_kubelet::server::{UpgradeTarget, options::Streams};
 use super::*;
 use crate::{
     identity::Identity,
+    lower::namespaces::Namespaces,
     objects::{Objects, OnConflict},
 };
 
@@ -35,9 +36,10 @@ fn lower(pod: serde_json::Value, code: u16, body: &'static str) -> (LowerCluster
 }
 
 fn cluster(client: kube::Client, link: LinkView) -> LowerCluster {
-    let objects = Objects::new(client.clone(), client.clone(), link.clone(), OnConflict::default());
+    let namespaces = Namespaces::new(client.clone(), link.clone(), None);
+    let objects = Objects::new(client.clone(), client.clone(), link.clone(), namespaces.clone(), OnConflict::default());
     let identity = Identity::new(client.clone(), client.clone(), link.clone(), &prometheus::Registry::new()).unwrap();
-    LowerCluster::new(client, link, String::new(), true, objects, identity)
+    LowerCluster::new(client, link, String::new(), true, namespaces, objects, identity)
 }
 
 /// The lower pod that node `v` of cluster `up` made for the upper pod with this UID.
