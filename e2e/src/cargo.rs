@@ -29,6 +29,23 @@ pub(crate) async fn build_service(package: &str) -> anyhow::Result<()> {
     build(&["--package", package]).await
 }
 
+/// Builds a service as one static file, and says where it is. It is linked anew, from what is compiled already: the flag
+/// reaches nothing but its last step.
+pub(crate) async fn build_static(package: &str) -> anyhow::Result<PathBuf> {
+    let mut rustc = command("rustc");
+    rustc.args(["--package", package, "--bin", package, "--message-format=json-render-diagnostics", "--"]);
+    rustc.args(["-C", "target-feature=+crt-static", "-C", "strip=symbols"]).stdout(Stdio::piped());
+    let output = rustc.spawn().context("cannot start cargo")?.wait_with_output().await?;
+    ensure!(output.status.success(), "cargo rustc: {}", output.status);
+    let messages = String::from_utf8(output.stdout)?;
+    let mut executables = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let is_it = message["target"]["name"] == package;
+        message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
+    });
+    executables.next_back().with_context(|| format!("cargo made no {package}"))
+}
+
 /// Runs an example, which prints what it finds; builds it first.
 pub(crate) async fn run_example(package: &str, example: &str) -> anyhow::Result<()> {
     let status = command("run").args(["--quiet", "--package", package, "--example", example]).status().await;

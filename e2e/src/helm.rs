@@ -10,7 +10,12 @@ use crate::binaries::{self, SUPPORTED};
 
 /// The folder of a chart.
 pub fn chart(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts").join(name)
+    repository("charts").join(name)
+}
+
+/// A file or folder of the repository.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
 /// Runs helm; an error shows what it wrote to standard error.

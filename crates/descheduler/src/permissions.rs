@@ -4,6 +4,8 @@ use tensile_runtime::clients::Permission;
 
 const COORDINATION: &str = "coordination.k8s.io";
 const EVENTS: &str = "events.k8s.io";
+/// The lease, which the chart makes; where there is none, the right to create it is needed too.
+const LEASE: &str = "descheduler";
 
 /// In all namespaces, in the one of the exclusions and the lease, and in the one of the canaries.
 pub fn all<'a>(namespace: &'a str, canaries: &'a str) -> Vec<Permission<'a>> {
@@ -21,8 +23,8 @@ pub fn all<'a>(namespace: &'a str, canaries: &'a str) -> Vec<Permission<'a>> {
     ];
     let own = |verb| Permission::core(verb, "configmaps").within(namespace);
     all.extend(["list", "watch", "create", "patch"].map(own));
-    let lease = |verb| Permission::of(verb, COORDINATION, "leases").within(namespace);
-    all.extend(["get", "create", "update"].map(lease));
+    let lease = |verb| Permission::of(verb, COORDINATION, "leases").within(namespace).on(LEASE);
+    all.extend(["get", "update"].map(lease));
     all
 }
 

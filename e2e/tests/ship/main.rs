@@ -1,0 +1,9 @@
+//! What an operator gets: images, charts installed by helm on a real node, and their rights against what was asked.
+
+mod charts;
+mod images;
+mod migration;
+mod monitoring;
+mod pages;
+mod proof;
+mod uses;
