@@ -1,12 +1,12 @@
 //! Refuses pods that a quota of their namespace would refuse when they are created.
 //!
-//! A quota that wants each container to name its requests is not modelled: a `LimitRange` may add them.
+//! A quota that wants each container to name its requests is not modelled.
 
 use serde_json::Value;
 
 use super::super::framework::{Cycle, Plugin, Prepared};
 use super::super::objects::Quota;
-use super::super::question::QuotaRequest;
+use super::super::quota_request::QuotaRequest;
 use crate::resources::ResourceName;
 
 pub(super) const NAME: &str = "ResourceQuota";
@@ -28,7 +28,7 @@ impl Plugin for ResourceQuota {
     fn pre_filter<'c>(&'c self, cycle: &'c Cycle<'_>) -> Prepared<'c> {
         let Cycle { question, .. } = cycle;
         let namespace = question.namespace();
-        for quota in cycle.namespaces.quotas(namespace).filter(|quota| counts(quota, &question.quota)) {
+        for quota in cycle.namespaces.quotas.of(namespace).filter(|quota| counts(quota, &question.quota)) {
             for (name, hard) in quota.hard.iter() {
                 let wanted = amount(name, &question.quota);
                 if wanted <= 0 {
@@ -52,7 +52,7 @@ impl Plugin for ResourceQuota {
 pub(in super::super) fn room(cycle: &Cycle<'_>) -> u64 {
     let namespace = cycle.question.namespace();
     let mut room = u64::MAX;
-    for quota in cycle.namespaces.quotas(namespace).filter(|quota| counts(quota, &cycle.question.quota)) {
+    for quota in cycle.namespaces.quotas.of(namespace).filter(|quota| counts(quota, &cycle.question.quota)) {
         for (name, hard) in quota.hard.iter() {
             let wanted = amount(name, &cycle.question.quota);
             if wanted > 0 {
