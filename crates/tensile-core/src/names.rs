@@ -3,6 +3,8 @@
 //! The first half is compatible with tensile-kube, so that its users keep their manifests; what is ours lives
 //! under `tensile.io/`.
 
+use serde_json::Value;
+
 /// Label by which a pod opts in. Also set on every lower pod.
 pub const VIRTUAL_POD: &str = "virtual-pod";
 /// Value of [`VIRTUAL_POD`] that opts in.
@@ -167,6 +169,11 @@ fn hashed_within(max: usize, name: &str, whose: &str) -> String {
 #[must_use]
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// What was applied of a value, in 16 characters: stable over builds and machines, it is written into clusters.
+pub(crate) fn fingerprint(value: &Value) -> String {
+    format!("{:016x}", fnv1a(value.to_string().as_bytes()))
 }
 
 #[cfg(test)]

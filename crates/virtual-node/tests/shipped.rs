@@ -64,25 +64,26 @@ fn the_manifest_for_the_lower_cluster_gives_what_the_service_needs_and_no_more()
     assert_eq!(bound, ["tensile-virtual-node"], "Secrets of all namespaces are for the operator to give");
 }
 
+/// What a manifest for the lower cluster gives.
+fn given(file: &str) -> BTreeSet<Right> {
+    let objects = yaml(file);
+    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+    rights(&role["rules"], None)
+}
+
 #[test]
 fn the_manifest_for_metrics_of_kubelets_gives_what_they_need_and_no_more() {
-    let objects = yaml("charts/virtual-node/files/lower-rbac-kubelets.yaml");
-    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
-    assert_eq!(rights(&role["rules"], None), needed(LOWER_KUBELETS));
+    assert_eq!(given("charts/virtual-node/files/lower-rbac-kubelets.yaml"), needed(LOWER_KUBELETS));
 }
 
 #[test]
 fn the_manifest_for_tenants_gives_what_they_need_and_no_more() {
-    let objects = yaml("charts/virtual-node/files/lower-rbac-tenants.yaml");
-    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
-    assert_eq!(rights(&role["rules"], None), needed(LOWER_TENANTS));
+    assert_eq!(given("charts/virtual-node/files/lower-rbac-tenants.yaml"), needed(LOWER_TENANTS));
 }
 
 #[test]
 fn the_manifest_for_endpoints_gives_what_they_need_and_no_more() {
-    let objects = yaml("charts/virtual-node/files/lower-rbac-endpoints.yaml");
-    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
-    assert_eq!(rights(&role["rules"], None), needed(LOWER_ENDPOINTS));
+    assert_eq!(given("charts/virtual-node/files/lower-rbac-endpoints.yaml"), needed(LOWER_ENDPOINTS));
 }
 
 /// The chart's own flags exist, and the settings it refuses are those it sets itself.

@@ -107,8 +107,9 @@ impl Followed<Value> {
 
     /// What is recorded of this.
     pub(super) fn hashes(&self) -> Followed<String> {
-        let all =
-            |values: &BTreeMap<String, Value>| values.iter().map(|(name, value)| (name.clone(), hash(value))).collect();
+        let all = |values: &BTreeMap<String, Value>| {
+            values.iter().map(|(name, value)| (name.clone(), names::fingerprint(value))).collect()
+        };
         Followed {
             labels: all(&self.labels),
             annotations: all(&self.annotations),
@@ -117,7 +118,7 @@ impl Followed<Value> {
             fields: all(&self.fields),
             tolerations: all(&self.tolerations),
             ephemeral: all(&self.ephemeral),
-            stash: self.stash.as_ref().map(hash),
+            stash: self.stash.as_ref().map(names::fingerprint),
         }
     }
 }
@@ -155,7 +156,7 @@ pub(super) fn toleration_key(toleration: &Value) -> String {
     if let Some(members) = identity.as_object_mut() {
         members.remove("tolerationSeconds");
     }
-    hash(&identity)
+    names::fingerprint(&identity)
 }
 
 /// The items of a list of objects, with their names.
@@ -166,11 +167,6 @@ pub(super) fn by_name<'a>(spec: &'a Map<String, Value>, list: &str) -> impl Iter
 /// A list of the spec; empty when it is absent.
 pub(super) fn items<'a>(spec: &'a Map<String, Value>, list: &str) -> &'a [Value] {
     spec.get(list).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-/// Stable over builds and machines: it is written into clusters.
-pub(super) fn hash(value: &Value) -> String {
-    format!("{:016x}", names::fnv1a(value.to_string().as_bytes()))
 }
 
 fn members(map: Option<&Value>) -> BTreeMap<String, Value> {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{
     LinkView, NOTHING, Refusal, container,
     fields::object,
-    followed::{Followed, LISTS, by_name, hash, items, toleration_key},
+    followed::{Followed, LISTS, by_name, items, toleration_key},
     metadata,
     upper::Upper,
 };
@@ -263,7 +263,7 @@ fn changed<'a>(
 ) -> impl Iterator<Item = (&'a str, &'a Value)> {
     wanted
         .iter()
-        .filter(|(name, value)| record.get(*name) != Some(&hash(value)))
+        .filter(|(name, value)| record.get(*name) != Some(&names::fingerprint(value)))
         .map(|(name, value)| (name.as_str(), value))
 }
 

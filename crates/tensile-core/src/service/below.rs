@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Network, Networking, Path, text};
+use super::{Network, Networking, Path, name_of, text};
 use crate::{
     names,
     pod::{LinkView, fields::Fields},
@@ -71,8 +71,7 @@ pub(super) fn is_balanced_below(upper: &Value) -> bool {
 /// The Service below for `upper`; members that do not go down are added to `dropped`.
 pub(super) fn service(upper: &Value, leads: Leads, link: &LinkView, dropped: &mut Vec<String>) -> Value {
     let empty = Map::new();
-    let text_of = |pointer| text(upper, pointer).unwrap_or_default();
-    let (name, namespace) = (text_of("/metadata/name"), text_of("/metadata/namespace"));
+    let (name, namespace) = name_of(upper);
     let given = upper.get("spec").and_then(Value::as_object).unwrap_or(&empty);
     let mut spec = SPEC.sift(given, "spec", dropped);
     let mut kept: Vec<&str> = Vec::new();
@@ -114,7 +113,7 @@ pub(super) fn service(upper: &Value, leads: Leads, link: &LinkView, dropped: &mu
         }
         spec.insert("selector".to_owned(), Value::Object(selector));
     }
-    let applied = format!("{:016x}", names::fnv1a(Value::Object(spec.clone()).to_string().as_bytes()));
+    let applied = names::fingerprint(&Value::Object(spec.clone()));
     json!({
         "apiVersion": "v1",
         "kind": "Service",

@@ -3,9 +3,9 @@
 //! Kubernetes has deprecated them since 1.33 and keeps them in step for Services with a selector only; those below have none
 //! where they follow the upper cluster's EndpointSlices.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{slices::HEADLESS, text};
+use super::{name_of, slices::HEADLESS, text};
 use crate::{names, pod::LinkView};
 
 /// Endpoints hold no more addresses than this; those that are ready come first (Kubernetes
@@ -23,36 +23,33 @@ pub(super) fn of(upper: &Value, slices: &[Value], link: &LinkView) -> Option<Val
     if slices.is_empty() {
         return None;
     }
-    let text_of = |pointer| text(upper, pointer).unwrap_or_default();
-    let (name, namespace) = (text_of("/metadata/name"), text_of("/metadata/namespace"));
+    let (name, namespace) = name_of(upper);
     let family = text(upper, "/spec/ipFamilies/0").unwrap_or("IPv4");
-    let of_family = || slices.iter().filter(|slice| slice["addressType"] == family);
-    let mut room = MOST;
-    let mut take = |ready: bool| -> Vec<Vec<Value>> {
-        of_family()
-            .map(|slice| {
-                let mut addresses = addresses(slice, ready);
-                addresses.truncate(room);
-                room -= addresses.len();
-                addresses
-            })
-            .collect()
+    let of_family = slices.iter().filter(|slice| slice["addressType"] == family);
+    let mut subsets: Vec<_> = of_family.map(|slice| (slice, addresses(slice, true), addresses(slice, false))).collect();
+    let (mut room, mut is_over) = (MOST, false);
+    let mut fit = |addresses: &mut Vec<Value>| {
+        is_over |= addresses.len() > room;
+        addresses.truncate(room);
+        room -= addresses.len();
     };
-    let (ready, waiting) = (take(true), take(false));
-    let taken: usize = ready.iter().chain(&waiting).map(Vec::len).sum();
-    let all: usize = of_family().map(|slice| addresses(slice, true).len() + addresses(slice, false).len()).sum();
-    let subsets: Vec<Value> = of_family()
-        .zip(ready.into_iter().zip(waiting))
-        .filter(|(_, (ready, waiting))| !ready.is_empty() || !waiting.is_empty())
-        .map(|(slice, (ready, waiting))| {
-            let mut subset = Map::new();
+    for (_, ready, _) in &mut subsets {
+        fit(ready);
+    }
+    for (_, _, waiting) in &mut subsets {
+        fit(waiting);
+    }
+    let subsets: Vec<Value> = subsets
+        .into_iter()
+        .filter(|(_, ready, waiting)| !ready.is_empty() || !waiting.is_empty())
+        .map(|(slice, ready, waiting)| {
+            let mut subset = json!({ "ports": slice["ports"] });
             for (member, addresses) in [("addresses", ready), ("notReadyAddresses", waiting)] {
                 if !addresses.is_empty() {
-                    subset.insert(member.to_owned(), Value::Array(addresses));
+                    subset[member] = Value::Array(addresses);
                 }
             }
-            subset.insert("ports".to_owned(), slice["ports"].clone());
-            Value::Object(subset)
+            subset
         })
         .collect();
     let mut labels = link.marks(namespace);
@@ -60,12 +57,12 @@ pub(super) fn of(upper: &Value, slices: &[Value], link: &LinkView) -> Option<Val
     if let Some(headless) = slices.iter().find_map(|slice| slice["metadata"]["labels"].get(HEADLESS)) {
         labels[HEADLESS] = headless.clone();
     }
-    let applied = format!("{:016x}", names::fnv1a(json!(subsets).to_string().as_bytes()));
+    let applied = names::fingerprint(&json!(subsets));
     let mut annotations = json!({
         names::UPPER_NAME: format!("{namespace}/{name}"),
         names::APPLIED: applied,
     });
-    if taken < all {
+    if is_over {
         annotations[OVER_CAPACITY] = json!("truncated");
     }
     Some(json!({

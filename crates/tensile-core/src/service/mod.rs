@@ -80,6 +80,12 @@ fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("labels")?.get(key)?.as_str()
 }
 
+/// Name and namespace.
+fn name_of(object: &Value) -> (&str, &str) {
+    let text_of = |pointer| text(object, pointer).unwrap_or_default();
+    (text_of("/metadata/name"), text_of("/metadata/namespace"))
+}
+
 /// The addresses of load balancers that a Service shows.
 fn ingress(service: &Value) -> &[Value] {
     service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array).map_or(&[], Vec::as_slice)

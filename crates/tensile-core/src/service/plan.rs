@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Network, Networking, Path, annotation,
     below::{self, Leads},
-    endpoints, ingress, is_of_upper, is_ours, label, slices, text,
+    endpoints, ingress, is_of_upper, is_ours, label, name_of, slices, text,
 };
 use crate::{names, pod::LinkView};
 
@@ -39,12 +39,8 @@ pub enum Action {
     Replace(Value),
     /// Delete it.
     Delete(Value),
-    /// Create a slice.
-    CreateSlice(Value),
-    /// Bring a slice up to date.
-    ReplaceSlice(Value),
-    /// Delete a slice.
-    DeleteSlice(Value),
+    /// Make, change or delete a slice below.
+    Slice(Change),
     /// Make, change or delete the Endpoints below.
     Endpoints(Change),
     /// Make, change or delete a slice upstairs.
@@ -64,17 +60,6 @@ pub enum Change {
     Replace(Value),
     /// Delete it.
     Delete(Value),
-}
-
-impl From<Change> for Action {
-    /// Of a slice below.
-    fn from(change: Change) -> Self {
-        match change {
-            Change::Create(slice) => Self::CreateSlice(slice),
-            Change::Replace(slice) => Self::ReplaceSlice(slice),
-            Change::Delete(slice) => Self::DeleteSlice(slice),
-        }
-    }
 }
 
 /// What is to be done for a Service, in this order.
@@ -103,7 +88,7 @@ pub fn plan(facts: &Facts, networking: Networking, link: &LinkView) -> Plan {
         facts.upper.as_ref().filter(|upper| facts.wanted && text(upper, "/metadata/deletionTimestamp").is_none());
     let Some(upper) = upper else {
         plan.actions.extend(shown.into_iter().map(|slice| Action::Above(Change::Delete(slice))));
-        plan.actions.extend(facts.lower_slices.iter().cloned().map(Action::DeleteSlice));
+        plan.actions.extend(follow(Vec::new(), &facts.lower_slices).into_iter().map(Action::Slice));
         let endpoints = facts.lower_endpoints.iter().filter(|lower| is_copy(lower, facts, link)).cloned();
         plan.actions.extend(endpoints.map(|endpoints| Action::Endpoints(Change::Delete(endpoints))));
         if let Some(lower) = facts.lower.as_ref().filter(|lower| is_copy(lower, facts, link)) {
@@ -133,12 +118,12 @@ pub fn plan(facts: &Facts, networking: Networking, link: &LinkView) -> Plan {
         Some(lower) if is_of_upper(lower, link) && is_of(lower, facts) => {}
         Some(_) => {
             plan.name_taken = true;
-            plan.actions.extend(facts.lower_slices.iter().cloned().map(Action::DeleteSlice));
+            plan.actions.extend(follow(Vec::new(), &facts.lower_slices).into_iter().map(Action::Slice));
             return plan;
         }
     }
     let is_served_by_another = facts.lower.as_ref().is_some_and(|lower| !is_copy(lower, facts, link));
-    let name = text(upper, "/metadata/name").unwrap_or_default();
+    let (name, _) = name_of(upper);
     let slices = match leads {
         _ if is_served_by_another => Vec::new(),
         Leads::ToUpperSlices => {
@@ -153,7 +138,7 @@ pub fn plan(facts: &Facts, networking: Networking, link: &LinkView) -> Plan {
         let present = facts.lower_endpoints.as_slice();
         plan.actions.extend(follow(wanted.into_iter().collect(), present).into_iter().map(Action::Endpoints));
     }
-    plan.actions.extend(follow(slices, &facts.lower_slices).into_iter().map(Action::from));
+    plan.actions.extend(follow(slices, &facts.lower_slices).into_iter().map(Action::Slice));
     let is_over_balancer = networking.network == Network::Separate && networking.path == Path::LoadBalancer;
     let leads_down = is_over_balancer && below::is_balanced_below(upper);
     let above = match &facts.lower {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ingress, label, text};
+use super::{ingress, label, name_of, text};
 use crate::{names, pod::LinkView, sync};
 
 /// What goes down of an endpoint: nodes, zones and pods are the upper cluster's.
@@ -21,8 +21,7 @@ pub(super) fn copy(upper: &Value, service: &str, link: &LinkView) -> Value {
         })
         .collect();
     let headless = upper.pointer("/metadata/labels").and_then(|labels| labels.get(HEADLESS));
-    let name = text(upper, "/metadata/name").unwrap_or_default();
-    let namespace = text(upper, "/metadata/namespace").unwrap_or_default();
+    let (name, namespace) = name_of(upper);
     let content = json!({
         "addressType": upper.get("addressType"), "endpoints": endpoints,
         "ports": upper.get("ports").filter(|ports| ports.is_array()).unwrap_or(&json!([])),
@@ -32,20 +31,18 @@ pub(super) fn copy(upper: &Value, service: &str, link: &LinkView) -> Value {
 
 /// The slices below that hold the addresses of the load balancer of the Service `upper`, one for each family that it has.
 pub(super) fn of_load_balancer(upper: &Value, link: &LinkView) -> Vec<Value> {
-    let (name, namespace) =
-        (text(upper, "/metadata/name").unwrap_or_default(), text(upper, "/metadata/namespace").unwrap_or_default());
+    let (name, namespace) = name_of(upper);
     let balanced = balanced(upper, ingress(upper)).into_iter();
     balanced.map(|(family, content)| slice(&format!("{name}-{family}"), namespace, name, None, content, link)).collect()
 }
 
 /// The slices above that lead the Service `upper` to the load balancer of `lower`, for those who are upstairs.
 pub(super) fn above(upper: &Value, lower: &Value, link: &LinkView) -> Vec<Value> {
-    let (name, namespace) =
-        (text(upper, "/metadata/name").unwrap_or_default(), text(upper, "/metadata/namespace").unwrap_or_default());
+    let (name, namespace) = name_of(upper);
     let balanced = balanced(upper, ingress(lower)).into_iter();
     let slices = balanced.map(|(family, mut slice)| {
         let part = format!("{name}-{family}");
-        let applied = format!("{:016x}", names::fnv1a(slice.to_string().as_bytes()));
+        let applied = names::fingerprint(&slice);
         slice["apiVersion"] = json!("discovery.k8s.io/v1");
         slice["kind"] = json!("EndpointSlice");
         slice["metadata"] = json!({
@@ -108,7 +105,7 @@ fn slice(
     if let Some(headless) = headless {
         labels[HEADLESS] = headless.clone();
     }
-    let applied = format!("{:016x}", names::fnv1a(content.to_string().as_bytes()));
+    let applied = names::fingerprint(&content);
     let mut slice = content;
     slice["apiVersion"] = json!("discovery.k8s.io/v1");
     slice["kind"] = json!("EndpointSlice");

@@ -53,12 +53,12 @@ fn done(mut facts: Facts, plan: &Plan) -> Facts {
     for action in plan.actions.clone() {
         match action {
             Action::Create(service) | Action::Replace(service) => facts.lower = Some(service),
-            Action::CreateSlice(slice) => facts.lower_slices.push(slice),
-            Action::ReplaceSlice(slice) => {
+            Action::Slice(Change::Create(slice)) => facts.lower_slices.push(slice),
+            Action::Slice(Change::Replace(slice)) => {
                 facts.lower_slices.retain(|present| present["metadata"]["name"] != slice["metadata"]["name"]);
                 facts.lower_slices.push(slice);
             }
-            Action::DeleteSlice(slice) => {
+            Action::Slice(Change::Delete(slice)) => {
                 facts.lower_slices.retain(|present| present["metadata"]["name"] != slice["metadata"]["name"]);
             }
             Action::Delete(_) => facts.lower = None,
@@ -86,7 +86,7 @@ fn done(mut facts: Facts, plan: &Plan) -> Facts {
 #[test]
 fn where_networks_are_joined_a_service_has_no_selector_and_the_endpoints_of_all_clusters() {
     let planned = plan(&facts(), JOINED, &link());
-    let [Action::Create(service), Action::CreateSlice(copy)] = planned.actions.as_slice() else {
+    let [Action::Create(service), Action::Slice(Change::Create(copy))] = planned.actions.as_slice() else {
         panic!("{planned:?}")
     };
     assert_eq!(planned.dropped, ["spec.newField"]);
@@ -111,10 +111,10 @@ fn where_networks_are_joined_a_service_has_no_selector_and_the_endpoints_of_all_
     assert_eq!(plan(&now, JOINED, &link()).actions, []);
     now.upper_slices = vec![slice("10.1.0.2")];
     let moved = plan(&now, JOINED, &link());
-    assert!(matches!(moved.actions.as_slice(), [Action::ReplaceSlice(_)]), "{moved:?}");
+    assert!(matches!(moved.actions.as_slice(), [Action::Slice(Change::Replace(_))]), "{moved:?}");
     now.upper_slices.clear();
     let gone = plan(&now, JOINED, &link());
-    assert!(matches!(gone.actions.as_slice(), [Action::DeleteSlice(_)]), "{gone:?}");
+    assert!(matches!(gone.actions.as_slice(), [Action::Slice(Change::Delete(_))]), "{gone:?}");
 }
 
 /// The Endpoints that a plan writes, after which there is nothing left to do.
@@ -198,7 +198,8 @@ fn over_a_load_balancer_the_slice_holds_its_addresses_by_family() {
     service["status"] =
         json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.7" }, { "ip": "2001:db8::7" }, { "hostname": "x" }] } });
     let planned = plan(&facts, BALANCED, &link());
-    let [Action::Create(service), Action::CreateSlice(four), Action::CreateSlice(six)] = planned.actions.as_slice()
+    let [Action::Create(service), Action::Slice(Change::Create(four)), Action::Slice(Change::Create(six))] =
+        planned.actions.as_slice()
     else {
         panic!("{planned:?}")
     };
@@ -325,7 +326,10 @@ fn a_service_goes_with_its_upper_one_or_when_nobody_needs_it() {
     let deleted = Facts { upper: None, upper_slices: Vec::new(), ..there.clone() };
     for facts in [deleted, Facts { wanted: false, ..there }] {
         let planned = plan(&facts, JOINED, &link());
-        assert!(matches!(planned.actions.as_slice(), [Action::DeleteSlice(_), Action::Delete(_)]), "{planned:?}");
+        assert!(
+            matches!(planned.actions.as_slice(), [Action::Slice(Change::Delete(_)), Action::Delete(_)]),
+            "{planned:?}"
+        );
     }
 }
 

@@ -60,11 +60,9 @@ impl LinkView {
     /// The labels of what it makes for the upper namespace `namespace`.
     #[must_use]
     pub fn marks(&self, namespace: &str) -> Value {
-        json!({
-            names::UPPER_CLUSTER: names::label_value(&self.upper_cluster),
-            names::VIRTUAL_NODE: names::label_value(&self.virtual_node),
-            names::UPPER_NAMESPACE: namespace,
-        })
+        let mut marks = json!(self.owner());
+        marks[names::UPPER_NAMESPACE] = json!(namespace);
+        marks
     }
 
     /// Adds these labels, in place of any that somebody else gave.

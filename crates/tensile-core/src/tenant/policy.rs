@@ -96,7 +96,7 @@ impl Policy {
         let wall = self.isolates.then(|| (Rule::Network, WALL.to_owned(), wall(link)));
         let all = self.quotas.iter().cloned().chain(wall);
         all.map(|(rule, name, spec)| {
-            let applied = format!("{:016x}", names::fnv1a(spec.to_string().as_bytes()));
+            let applied = names::fingerprint(&spec);
             let object = json!({
                 "apiVersion": rule.api_version(),
                 "kind": rule.name(),

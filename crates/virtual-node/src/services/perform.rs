@@ -27,18 +27,17 @@ impl Services {
                 lock(&self.copies).insert(name.clone());
                 return self.create(&services, &body, namespace).await;
             }
-            Action::CreateSlice(body) => return self.create(&slices, &body, namespace).await,
+            Action::Slice(Change::Create(body)) => return self.create(&slices, &body, namespace).await,
+            Action::Slice(change) => follow(&slices, change).await,
             Action::Replace(body) => {
                 tracing::info!(namespace, service, "service brought up to date");
                 replace(&services, &body).await
             }
-            Action::ReplaceSlice(body) => replace(&slices, &body).await,
             Action::Delete(body) => {
                 tracing::info!(namespace, service, "service removed below");
                 lock(&self.copies).remove(name);
                 delete(&services, &body).await
             }
-            Action::DeleteSlice(body) => delete(&slices, &body).await,
             Action::Endpoints(change) => follow(&within::<Endpoints>(&self.lower, &below), change).await,
             Action::Above(change) => {
                 tracing::info!(namespace, service, "endpoints above brought in step with its lower load balancer");
