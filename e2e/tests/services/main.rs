@@ -1,6 +1,7 @@
 //! Services that go down with pods, with virtual nodes between real clusters; and what is left when a virtual node leaves.
 
 mod cleanup;
+mod dual_stack;
 mod joined;
 mod real;
 mod separate;
