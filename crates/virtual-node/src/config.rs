@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use http::Uri;
 use tensile_core::names;
 use tensile_core::node::{Address, NodeSettings, Taint, TaintEffect};
 use tensile_core::placement::{KeptKeys, NoKeptKey};
@@ -316,6 +317,17 @@ fn listed(given: Option<Vec<String>>, default: &[&str]) -> Vec<String> {
 
 fn invalid(origin: &'static str, value: impl Into<String>, reason: String) -> SettingsError {
     SettingsError::Value { origin, value: value.into(), reason }
+}
+
+/// An address; what it says is not repeated, for it may hold a password.
+fn url(origin: &'static str, text: &str) -> Result<Uri, SettingsError> {
+    let refused = |reason: &str| invalid(origin, "(the value)", reason.to_owned());
+    let url: Uri = text.trim_end_matches('/').parse().map_err(|_| refused("is not a URL"))?;
+    match (url.scheme_str(), url.authority()) {
+        (Some("http" | "https"), Some(authority)) if !authority.as_str().contains('@') => Ok(url),
+        (Some("http" | "https"), Some(_)) => Err(refused("names a user: that is not supported")),
+        _ => Err(refused("is not an http or https URL with a host")),
+    }
 }
 
 /// A DNS-1123 subdomain, as names of nodes and prefixes of label keys are.

@@ -17,8 +17,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::header::USER_AGENT;
+use http::{HeaderValue, Uri};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -159,6 +159,22 @@ pub fn install_crypto() {
 pub async fn connect(source: &ClientSource) -> Result<Client, ClientError> {
     install_crypto();
     client(source, source.config().await?)
+}
+
+/// A client of another HTTP server than an API server: one that answers below `url`, such as a metric store. Trusts the
+/// system's authorities; sends nothing yet.
+///
+/// # Errors
+///
+/// When the system's authorities cannot be read.
+pub fn connect_url(url: &Uri) -> Result<Client, kube::Error> {
+    install_crypto();
+    let mut config = Config::new(url.clone());
+    if url.scheme_str() == Some("http") {
+        // No certificate is ever checked.
+        config.root_cert.get_or_insert_default();
+    }
+    Client::try_from(config)
 }
 
 /// As [`connect`], with the text of a kubeconfig that somebody else wrote; errors call it `name`. What is in it may open

@@ -3,7 +3,7 @@
 use http::Uri;
 use tensile_core::stats::{Source, Wanted};
 
-use super::{SettingsError, invalid};
+use super::{SettingsError, invalid, url};
 use crate::args::Args;
 
 /// Where metrics of containers come from.
@@ -27,7 +27,7 @@ pub struct StoreSettings {
 impl StatsSettings {
     pub(super) fn resolve(args: &Args) -> Result<Self, SettingsError> {
         let source = args.metrics_source.unwrap_or_default();
-        let url = args.prometheus_url.as_deref().map(url).transpose()?;
+        let url = args.prometheus_url.as_deref().map(|text| url("--prometheus-url", text)).transpose()?;
         if url.is_none() && source == Wanted::Only(Source::Prometheus) {
             let reason = "needs --prometheus-url".to_owned();
             return Err(invalid("--metrics-source", "prometheus", reason));
@@ -38,16 +38,5 @@ impl StatsSettings {
             return Err(invalid("--prometheus-matchers", matchers, "needs --prometheus-url".to_owned()));
         }
         Ok(Self { source, store: url.map(|url| StoreSettings { url, matchers }) })
-    }
-}
-
-/// An address; what it says is not repeated, for it may hold a password.
-fn url(text: &str) -> Result<Uri, SettingsError> {
-    let refused = |reason: &str| invalid("--prometheus-url", "(the value)", reason.to_owned());
-    let url: Uri = text.trim_end_matches('/').parse().map_err(|_| refused("is not a URL"))?;
-    match (url.scheme_str(), url.authority()) {
-        (Some("http" | "https"), Some(authority)) if !authority.as_str().contains('@') => Ok(url),
-        (Some("http" | "https"), Some(_)) => Err(refused("names a user: that is not supported")),
-        _ => Err(refused("is not an http or https URL with a host")),
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use form_urlencoded::Serializer;
 use http::{Request, header::CONTENT_TYPE};
-use kube::{Client, Config, client::Body};
+use kube::{Client, client::Body};
 use tensile_core::stats::{ContainerValues, Roster, container_values};
 use tensile_runtime::clients;
 
@@ -24,13 +24,7 @@ pub(super) struct Store {
 impl Store {
     /// A client; nothing is sent yet.
     pub(super) fn new(settings: &StoreSettings) -> Result<Self, String> {
-        clients::install_crypto();
-        let mut config = Config::new(settings.url.clone());
-        if settings.url.scheme_str() == Some("http") {
-            // No certificate is ever checked.
-            config.root_cert.get_or_insert_default();
-        }
-        let client = Client::try_from(config).map_err(|error| error.to_string())?;
+        let client = clients::connect_url(&settings.url).map_err(|error| error.to_string())?;
         Ok(Self { client, matchers: settings.matchers.clone() })
     }
 
