@@ -88,8 +88,9 @@ struct Identified<'a> {
 
 impl<'de, V: View> Deserialize<'de> for Watched<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let Identified { metadata } = serde_json::from_str(raw.get()).unwrap_or_default();
+        // Borrowed: what is left out of it is never copied.
+        let text = <&RawValue>::deserialize(deserializer)?;
+        let Identified { metadata } = serde_json::from_str(text.get()).unwrap_or_default();
         let meta = ObjectMeta {
             name: metadata.name.map(Cow::into_owned),
             namespace: metadata.namespace.map(Cow::into_owned),
@@ -97,10 +98,8 @@ impl<'de, V: View> Deserialize<'de> for Watched<V> {
             resource_version: metadata.resource_version.map(Cow::into_owned),
             ..ObjectMeta::default()
         };
-        let raw = match metadata.managed_fields {
-            Some(fields) => emptied(raw.get(), fields.get()).unwrap_or(raw),
-            None => raw,
-        };
+        let raw = metadata.managed_fields.and_then(|fields| emptied(text.get(), fields.get()));
+        let raw = raw.unwrap_or_else(|| text.to_owned());
         let view = V::parse(raw.get()).map_err(|error| Malformed {
             kind: V::Kind::kind(&()).into_owned(),
             namespace: meta.namespace.clone().unwrap_or_default(),

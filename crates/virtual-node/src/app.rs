@@ -79,13 +79,16 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     clients::install_crypto();
     let (upper, lower) = (client("upper", &settings.upper).await?, client("lower", &settings.lower).await?);
     let mut signals = shutdown::signals()?;
+    // At the same time: each asks some sixty questions, and a restart is waited for.
     let checked = async {
-        wait_for_upper(&upper, permissions::UPPER).await.context("upper cluster")?;
-        check_lower(&lower).await
+        let upper = async { wait_for_upper(&upper, permissions::UPPER).await.context("upper cluster") };
+        tokio::try_join!(upper, check_lower(&lower))
     };
     match shutdown::unless(&mut signals, checked).await {
         None => return Ok(()),
-        Some(checked) => checked?,
+        Some(checked) => {
+            checked?;
+        }
     }
 
     let registry = Registry::new();

@@ -135,21 +135,6 @@ impl Followed<String> {
     }
 }
 
-/// Names of the containers that the lower pod has and its upper pod does not: injected or attached below. Without a
-/// record on `lower` there are none.
-#[must_use]
-pub fn foreign_containers(lower: &Value) -> Vec<String> {
-    let Some(record) = Followed::recorded(lower) else { return Vec::new() };
-    let Some(spec) = lower.get("spec").and_then(Value::as_object) else { return Vec::new() };
-    let injected = LISTS.iter().flat_map(|list| {
-        let images = &record.images;
-        by_name(spec, list).map(|(name, _)| name).filter(move |name| !images.contains_key(&format!("{list}/{name}")))
-    });
-    let attached =
-        by_name(spec, "ephemeralContainers").map(|(name, _)| name).filter(|name| !record.ephemeral.contains_key(*name));
-    injected.chain(attached).map(str::to_owned).collect()
-}
-
 /// The identity of a toleration.
 pub(super) fn toleration_key(toleration: &Value) -> String {
     let mut identity = toleration.clone();

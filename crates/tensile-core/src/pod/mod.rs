@@ -12,6 +12,7 @@ mod followed;
 mod metadata;
 mod references;
 mod refuse;
+mod reported;
 mod spec;
 mod status;
 mod update;
@@ -38,9 +39,9 @@ use crate::{
 
 pub use claims::{claims, ephemeral_claims, rename_claims};
 pub use dns::ClusterDns;
-pub use followed::foreign_containers;
 pub use references::{Names, References, references, rename};
 pub use refuse::Refusal;
+pub use reported::Reported;
 pub use status::{StatusView, upper_status};
 pub use update::{LowerPatch, Update, update};
 

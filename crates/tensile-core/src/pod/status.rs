@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::NOTHING;
 use crate::names;
 
 /// Members of a status that a kubelet writes. `qosClass` is the API server's and immutable (lower defaults may give
@@ -53,16 +52,14 @@ pub struct StatusView<'a> {
 /// Nothing is invented: states of containers come whole, with their restarts and last states. That the lower scheduler
 /// found no node is told by a condition of ours, [`names::SCHEDULED`]: upstairs `PodScheduled` is true.
 #[must_use]
-pub fn upper_status(lower_status: &Value, view: &StatusView<'_>) -> Value {
-    let lower = lower_status.as_object().unwrap_or(&NOTHING);
-    let mut upper = written_by_kubelet(lower);
+pub fn upper_status(lower_status: Value, view: &StatusView<'_>) -> Value {
+    let Value::Object(mut lower) = lower_status else { return json!({}) };
+    let mut upper: Map<String, Value> = MEMBERS.iter().filter_map(|member| lower.remove_entry(*member)).collect();
     for member in ADDRESSES.iter().filter(|_| view.show_pod_ips) {
-        if let Some(value) = lower.get(*member) {
-            upper.insert((*member).to_owned(), value.clone());
-        }
+        upper.extend(lower.remove_entry(*member));
     }
     // Like a kubelet: only once the pod has been taken in. Before that there is nothing to tell upstairs.
-    if !view.host_ip.is_empty() && lower.contains_key("startTime") {
+    if !view.host_ip.is_empty() && upper.contains_key("startTime") {
         upper.insert("hostIP".to_owned(), json!(view.host_ip));
         upper.insert("hostIPs".to_owned(), json!([{"ip": view.host_ip}]));
     }
@@ -71,37 +68,23 @@ pub fn upper_status(lower_status: &Value, view: &StatusView<'_>) -> Value {
             statuses.retain(|status| !view.foreign_containers.iter().any(|name| status["name"] == name.as_str()));
         }
     }
-    if let Some(Value::Array(conditions)) = lower.get("conditions") {
-        let unscheduled = conditions.iter().find(|condition| {
-            condition["type"] == "PodScheduled" && condition["status"] == "False" && condition.is_object()
-        });
-        if let (Some(found), Some(Value::Array(shown))) = (unscheduled, upper.get_mut("conditions")) {
-            let mut told = found.clone();
-            told["type"] = json!(names::SCHEDULED);
-            if let Some(members) = told.as_object_mut() {
-                members.remove("observedGeneration");
-                members.remove("lastProbeTime");
+    if let Some(Value::Array(conditions)) = lower.remove("conditions") {
+        let (mut shown, mut told) = (Vec::new(), None);
+        for condition in conditions {
+            let Value::Object(mut members) = condition else { continue };
+            members.remove("observedGeneration");
+            match members.get("type").and_then(Value::as_str) {
+                Some(kind) if CONDITIONS.contains(&kind) => shown.push(Value::Object(members)),
+                Some("PodScheduled") if members.get("status").is_some_and(|status| status == "False") => {
+                    members.insert("type".to_owned(), json!(names::SCHEDULED));
+                    members.remove("lastProbeTime");
+                    told.get_or_insert(Value::Object(members));
+                }
+                _ => {}
             }
-            shown.push(told);
         }
+        shown.extend(told);
+        upper.insert("conditions".to_owned(), Value::Array(shown));
     }
     Value::Object(upper)
-}
-
-/// The part of a status that does not depend on which cluster shows it.
-pub(super) fn written_by_kubelet(status: &Map<String, Value>) -> Map<String, Value> {
-    let mut written: Map<String, Value> =
-        MEMBERS.iter().filter_map(|member| Some(((*member).to_owned(), status.get(*member)?.clone()))).collect();
-    if let Some(Value::Array(conditions)) = status.get("conditions") {
-        let ours = conditions.iter().filter_map(condition).collect();
-        written.insert("conditions".to_owned(), Value::Array(ours));
-    }
-    written
-}
-
-fn condition(condition: &Value) -> Option<Value> {
-    let kind = condition.get("type")?.as_str()?;
-    let mut members = condition.as_object().filter(|_| CONDITIONS.contains(&kind))?.clone();
-    members.remove("observedGeneration");
-    Some(Value::Object(members))
 }

@@ -67,16 +67,11 @@ impl<P: PodProvider> PodController<P> {
     /// Works until `token` is cancelled; then finishes the steps under way, for five seconds at most.
     pub async fn run(&self, token: CancellationToken) {
         let mut loops = JoinSet::new();
-        let (listed, first_list) = tokio::sync::oneshot::channel();
-        loops.spawn(token.clone().run_until_cancelled_owned(watch_upper(self.executor.clone(), listed)));
+        loops.spawn(token.clone().run_until_cancelled_owned(watch_upper(self.executor.clone())));
         let (provider, feed) = (self.executor.provider.clone(), PodFeed(self.executor.pairs.clone()));
         let provider_token = token.clone();
         loops.spawn(async move {
-            // The provider speaks after the first list: then each of its pods finds its counterpart, and no status has
-            // to be kept until that comes.
-            if let Some(Ok(())) = provider_token.run_until_cancelled(first_list).await {
-                provider.notify_pods(feed, provider_token).await;
-            }
+            provider.notify_pods(feed, provider_token).await;
             Some(())
         });
         self.work(token).await;
@@ -152,11 +147,10 @@ impl<P: PodProvider> Executor<P> {
     }
 }
 
-async fn watch_upper<P: PodProvider>(executor: Arc<Executor<P>>, listed: tokio::sync::oneshot::Sender<()>) {
+async fn watch_upper<P: PodProvider>(executor: Arc<Executor<P>>) {
     let pods: Api<Watched<UpperPod>> = Api::all(executor.client.clone());
     let selection = Selection { fields: Some(format!("spec.nodeName={}", executor.node)), labels: None };
     let pairs = &executor.pairs;
-    let mut listed = Some(listed);
     let mut events = std::pin::pin!(follow(pods, selection));
     while let Some(event) = events.next().await {
         match event {
@@ -166,14 +160,7 @@ async fn watch_upper<P: PodProvider>(executor: Arc<Executor<P>>, listed: tokio::
                     pairs.upper_listed(pod, text);
                 }
             }
-            Seen::Complete => {
-                pairs.upper_list_ends();
-                if let Some(listed) = listed.take()
-                    && listed.send(()).is_err()
-                {
-                    return; // The controller is ending.
-                }
-            }
+            Seen::Complete => pairs.upper_list_ends(),
             Seen::Changed(object) => {
                 if let Some((pod, text)) = digest(object) {
                     pairs.upper_seen(pod, text);

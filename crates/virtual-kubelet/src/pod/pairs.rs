@@ -38,6 +38,7 @@ struct Table {
     waiting: HashMap<(Arc<str>, Arc<str>), Uid>,
     upper_list: u32,
     lower_list: u32,
+    upper_synced: bool,
     provider_synced: bool,
 }
 
@@ -92,10 +93,14 @@ impl Pairs {
     /// The list is complete: pods it did not name have to be asked for.
     pub(crate) fn upper_list_ends(&self) {
         let mut table = self.lock();
-        let list = table.upper_list;
+        let (list, first) = (table.upper_list, !table.upper_synced);
+        table.upper_synced = true;
         for (uid, record) in &mut table.records {
-            if record.upper_list != list && matches!(record.upper, Upper::Present(_)) {
+            let missing = record.upper_list != list && matches!(record.upper, Upper::Present(_));
+            if missing {
                 record.upper = Upper::Unknown;
+            }
+            if missing || (first && matches!(record.upper, Upper::Unknown)) {
                 self.queue.add(uid.clone());
             }
         }
@@ -125,6 +130,12 @@ impl Pairs {
         }
         let to_create = !matches!(record.lower, Lower::Present(_)) && pod.deleting.is_none() && !pod.shown.started();
         record.text = to_create.then_some(text);
+        if let Lower::Present(lower) = &record.lower
+            && pod.gates == Gates::None
+            && (lower.hash, lower.disrupted) == (pod.shown.hash, pod.shown.disrupted)
+        {
+            record.lower_status = None;
+        }
         record.upper = Upper::Present(pod);
         drop(table);
         self.queue.add(uid);
@@ -167,13 +178,13 @@ impl Pairs {
     /// The provider's pod, as it lists it (this counts) or says otherwise (an older version does not count).
     pub(crate) fn lower_present(&self, pod: &ProviderPod, listed: bool) {
         let mut table = self.lock();
-        let list = table.lower_list;
+        let (list, upper_synced) = (table.lower_list, table.upper_synced);
         let record = table.record(&pod.id);
         record.lower_list = list;
         if !listed && pod.version != 0 && pod.version < record.lower_version {
             return;
         }
-        record.set_lower(pod);
+        record.set_lower(pod, upper_synced);
         drop(table);
         self.queue.add(pod.id.uid.clone());
     }
@@ -238,9 +249,9 @@ impl Pairs {
     /// What to do next for the pod `uid` at `now` (seconds since the epoch); `None` when that is nothing.
     pub(crate) fn step(&self, uid: &Uid, now: i64) -> Option<Step> {
         let mut table = self.lock();
-        let provider_synced = table.provider_synced;
+        let (upper_synced, provider_synced) = (table.upper_synced, table.provider_synced);
         let record = table.records.get_mut(uid)?;
-        let pair = record.pair(provider_synced);
+        let pair = record.pair(upper_synced, provider_synced);
         let action = plan(&pair, now);
         match action {
             Action::Nothing => return None,
@@ -299,7 +310,8 @@ impl Table {
 }
 
 impl Record {
-    fn set_lower(&mut self, pod: &ProviderPod) {
+    /// Takes note of the provider's pod.
+    fn set_lower(&mut self, pod: &ProviderPod, upper_synced: bool) {
         let empty = Map::new();
         let below = pod.status.as_object().unwrap_or(&empty);
         let shown = Shown::of(below);
@@ -314,7 +326,10 @@ impl Record {
                     hash != upper.shown.hash || upper.gates != Gates::None || shown.disrupted != upper.shown.disrupted,
                 )
             }
-            Upper::Unknown | Upper::Gone => (shown.hash, false),
+            // The upper pod is still to be listed. How its pod ended must not be lost until then; all else can be asked
+            // for again, and is mostly shown already.
+            Upper::Unknown => (shown.hash, !upper_synced && shown.terminal()),
+            Upper::Gone => (shown.hash, false),
         };
         self.lower_status = needed.then(|| pod.status.to_string().into());
         self.lower = Lower::Present(LowerPod {
@@ -327,7 +342,7 @@ impl Record {
     }
 
     /// What is known, for the decision. Gates upstairs may have changed since the provider spoke.
-    fn pair(&mut self, provider_synced: bool) -> Pair {
+    fn pair(&mut self, upper_synced: bool, provider_synced: bool) -> Pair {
         if let (Upper::Present(upper), Lower::Present(lower)) = (&self.upper, &mut self.lower)
             && upper.gates != Gates::None
             && let Some(below) = self.lower_status.as_deref().and_then(|text| serde_json::from_str(text).ok())
@@ -339,6 +354,7 @@ impl Record {
             lower: self.lower.clone(),
             memory: self.memory.clone(),
             last_words: matches!(self.lower, Lower::Gone) && self.lower_status.is_some(),
+            upper_synced,
             provider_synced,
         }
     }

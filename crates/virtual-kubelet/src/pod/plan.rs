@@ -82,6 +82,8 @@ pub(crate) struct Pair {
     pub(crate) memory: Memory,
     /// The provider's pod is gone, but how it ended was heard and is not shown yet.
     pub(crate) last_words: bool,
+    /// The API server has told all upper pods at least once.
+    pub(crate) upper_synced: bool,
     /// The provider has told all its pods at least once.
     pub(crate) provider_synced: bool,
 }
@@ -138,6 +140,8 @@ impl Action {
 /// The next step for `pair` at `now` (seconds since the epoch).
 pub(crate) fn plan(pair: &Pair, now: i64) -> Action {
     match (&pair.upper, &pair.lower) {
+        // The list that is under way will tell.
+        (Upper::Unknown, _) if !pair.upper_synced => Action::Nothing,
         (Upper::Unknown | Upper::Gone, Lower::Gone) => Action::Forget,
         (Upper::Unknown | Upper::Gone, Lower::Unknown) if pair.provider_synced => Action::Forget,
         (_, Lower::Unknown) if !pair.provider_synced => Action::Nothing,

@@ -4,12 +4,10 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
 };
-use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 use tensile_core::{
     identity::Tokens,
-    names,
-    pod::{self, LowerPatch, LowerPod, Names, Refusal, StatusView},
+    pod::{self, LowerPatch, LowerPod, Names, Refusal, Reported, StatusView},
 };
 use tokio_util::sync::CancellationToken;
 use virtual_kubelet::{
@@ -59,7 +57,7 @@ impl PodProvider for LowerCluster {
     async fn update_pod(&self, upper: &PodObject) -> Result<ProviderPod, PodError> {
         let id = &upper.id;
         let Some(object) = self.find(id).await? else { return Err(PodError::Gone) };
-        let lower: Value = parse(&object.raw)?;
+        let lower: Value = serde_json::from_str(object.raw.get()).map_err(|error| unreadable(&error))?;
         let update =
             pod::update(&upper.json, &lower, &self.link, upper.revision).map_err(|refusal| refused(&refusal))?;
         let mut pod = self.take(&object)?;
@@ -248,17 +246,16 @@ impl LowerCluster {
 
     /// The provider's account of a lower pod.
     pub(super) fn translate(&self, id: PodId, view: &LowerPodView, raw: &RawValue) -> Result<ProviderPod, PodError> {
-        let lower: Value = parse(raw)?;
-        let foreign = pod::foreign_containers(&lower);
+        let lower = Reported::parse(raw.get()).map_err(|error| unreadable(&error))?;
+        let foreign = lower.foreign_containers();
         let shown =
             StatusView { host_ip: &self.host_ip, show_pod_ips: self.show_pod_ips, foreign_containers: &foreign };
-        self.objects.pod_seen(&id, || Names::noted(lower["metadata"]["annotations"][names::REFERENCES].as_str()));
-        if matches!(lower["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+        self.objects.pod_seen(&id, || Names::noted(lower.references()));
+        if lower.has_ended() {
             // Nobody reads its tokens any more.
             self.identity.pod_gone(&id.uid);
         } else {
-            let tokens = || Tokens::noted(lower["metadata"]["annotations"][names::TOKENS].as_str());
-            self.identity.pod_seen(&id, &view.uid, tokens);
+            self.identity.pod_seen(&id, &view.uid, || Tokens::noted(lower.tokens()));
         }
         let ours = Ours { uid: view.uid.clone(), reported: view.reported, placed: Placed::of(&lower) };
         self.remember(&id, ours);
@@ -267,14 +264,14 @@ impl LowerCluster {
             version: view.version,
             applied: view.owner.as_ref().and_then(|owner| owner.applied),
             ending_by: view.ending_by,
-            status: pod::upper_status(&lower["status"], &shown),
+            status: pod::upper_status(lower.status, &shown),
             warning: None,
         })
     }
 }
 
-fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, PodError> {
-    serde_json::from_str(raw.get()).map_err(|error| PodError::Unavailable(format!("lower pod cannot be read: {error}")))
+fn unreadable(error: &serde_json::Error) -> PodError {
+    PodError::Unavailable(format!("lower pod cannot be read: {error}"))
 }
 
 fn refused(refusal: &Refusal) -> PodError {

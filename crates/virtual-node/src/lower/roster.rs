@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use tensile_core::pod::Reported;
 use tensile_core::stats::{Member, Millis, Roster};
 use virtual_kubelet::pod::PodId;
 
@@ -21,18 +22,14 @@ pub(super) struct Placed {
 
 impl Placed {
     /// Of a lower pod; `None` while it has no node.
-    pub(super) fn of(lower: &Value) -> Option<Self> {
-        let status = &lower["status"];
+    pub(super) fn of(lower: &Reported<'_>) -> Option<Self> {
+        let status = &lower.status;
         let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
         let containers = lists.iter().flat_map(|list| status[list].as_array().into_iter().flatten());
         let running = containers.filter_map(|container| {
             Some((container["name"].as_str()?.into(), millis(&container["state"]["running"]["startedAt"])?))
         });
-        Some(Self {
-            node: lower["spec"]["nodeName"].as_str()?.into(),
-            since: millis(&status["startTime"]),
-            running: running.collect(),
-        })
+        Some(Self { node: lower.node()?.into(), since: millis(&status["startTime"]), running: running.collect() })
     }
 }
 
@@ -65,9 +62,13 @@ fn shared(known: &Arc<str>, text: &str) -> Arc<str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn placed(pod: &Value) -> Option<Placed> {
+        Placed::of(&Reported::parse(&pod.to_string()).unwrap())
+    }
 
     #[test]
     fn a_pod_is_where_its_node_is_and_its_running_containers_since_they_run() {
@@ -82,14 +83,14 @@ mod tests {
             },
         });
         let running = ["main", "side", "debug"].map(|name| (Box::from(name), 60_000));
-        let placed = Placed { node: "n".into(), since: Some(5_000), running: running.into() };
-        assert_eq!(Placed::of(&pod), Some(placed));
+        let expected = Placed { node: "n".into(), since: Some(5_000), running: running.into() };
+        assert_eq!(placed(&pod), Some(expected));
     }
 
     #[test]
     fn a_pod_without_a_node_is_nowhere() {
-        assert_eq!(Placed::of(&json!({"spec": {}, "status": {}})), None);
+        assert_eq!(placed(&json!({"spec": {}, "status": {}})), None);
         let bare = Placed { node: "n".into(), since: None, running: [].into() };
-        assert_eq!(Placed::of(&json!({"spec": {"nodeName": "n"}})), Some(bare));
+        assert_eq!(placed(&json!({"spec": {"nodeName": "n"}})), Some(bare));
     }
 }

@@ -5,8 +5,12 @@ use serde_json::{Value, json};
 use super::{down, link, set, upper, upper_with};
 use crate::{
     names,
-    pod::{LowerPatch, Refusal, Update, foreign_containers, update},
+    pod::{LowerPatch, Refusal, Reported, Update, update},
 };
+
+fn foreign_containers(lower: &Value) -> Vec<String> {
+    Reported::parse(&lower.to_string()).unwrap().foreign_containers()
+}
 
 /// The lower pod of `upper` as the lower API server has it: with a UID, defaults, and what admission added and changed.
 fn admitted(upper: &Value) -> Value {

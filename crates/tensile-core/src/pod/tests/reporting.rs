@@ -30,7 +30,7 @@ fn lower_status() -> Value {
 fn the_upper_status_is_the_kubelets_part_of_the_lower_one() {
     let view = StatusView { host_ip: "10.0.0.1", show_pod_ips: true, foreign_containers: &["mesh".to_owned()] };
     assert_eq!(
-        upper_status(&lower_status(), &view),
+        upper_status(lower_status(), &view),
         json!({
             "phase": "Running", "startTime": "2026-03-01T11:00:00Z",
             "hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.1"}],
@@ -52,7 +52,7 @@ fn the_upper_status_is_the_kubelets_part_of_the_lower_one() {
 #[test]
 fn addresses_that_cannot_be_reached_are_not_shown() {
     let status =
-        upper_status(&lower_status(), &StatusView { host_ip: "", show_pod_ips: false, foreign_containers: &[] });
+        upper_status(lower_status(), &StatusView { host_ip: "", show_pod_ips: false, foreign_containers: &[] });
     for member in ["podIP", "podIPs", "hostIP", "hostIPs"] {
         assert_eq!(status.get(member), None, "{member}");
     }
@@ -63,7 +63,7 @@ fn addresses_that_cannot_be_reached_are_not_shown() {
 fn a_pod_that_no_lower_kubelet_has_taken_in_has_no_host_yet() {
     let view = StatusView { host_ip: "10.0.0.1", show_pod_ips: true, foreign_containers: &[] };
     let bound = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]});
-    assert_eq!(upper_status(&bound, &view), json!({"phase": "Pending", "conditions": []}));
+    assert_eq!(upper_status(bound, &view), json!({"phase": "Pending", "conditions": []}));
 }
 
 #[test]
@@ -75,6 +75,6 @@ fn that_the_lower_scheduler_finds_no_node_is_told_in_its_own_words_and_since_whe
     below["observedGeneration"] = json!(1);
     below["lastProbeTime"] = json!(null);
     above["type"] = json!("virtual-kubelet.io/Scheduled");
-    let status = upper_status(&json!({"phase": "Pending", "conditions": [below]}), &StatusView::default());
+    let status = upper_status(json!({"phase": "Pending", "conditions": [below]}), &StatusView::default());
     assert_eq!(status, json!({"phase": "Pending", "conditions": [above]}));
 }

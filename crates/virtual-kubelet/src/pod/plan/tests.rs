@@ -39,7 +39,7 @@ fn lower(status: Value) -> LowerPod {
 }
 
 fn pair(upper: Upper, lower: Lower) -> Pair {
-    Pair { upper, lower, memory: Memory::default(), last_words: false, provider_synced: true }
+    Pair { upper, lower, memory: Memory::default(), last_words: false, upper_synced: true, provider_synced: true }
 }
 
 fn next(upper: Upper, lower: Lower) -> Action {
@@ -52,6 +52,17 @@ fn a_new_pod_is_created_once_the_provider_has_told_its_pods() {
     let mut early = pair(pending(), Lower::Unknown);
     early.provider_synced = false;
     assert_eq!(plan(&early, NOW), Action::Nothing);
+}
+
+#[test]
+fn nobody_is_asked_about_a_pod_of_the_provider_before_the_upper_pods_are_listed() {
+    let below = || Lower::Present(lower(json!({"phase": "Running"})));
+    assert_eq!(next(Upper::Unknown, below()), Action::AskUpper);
+    for below in [below(), Lower::Gone, Lower::Unknown] {
+        let mut early = pair(Upper::Unknown, below);
+        early.upper_synced = false;
+        assert_eq!(plan(&early, NOW), Action::Nothing);
+    }
 }
 
 #[test]

@@ -38,6 +38,10 @@ enum Happening {
     ShortListAbove,
     /// The same below.
     ShortListBelow,
+    /// The first list upstairs is complete.
+    ListAbove,
+    /// The first list below is complete.
+    ListBelow,
     /// The containers get on with their lives.
     Containers,
     /// The containers finish.
@@ -59,6 +63,14 @@ struct Known {
 
 impl World {
     fn look(&self, known: &mut Known) {
+        self.look_above(known);
+        self.look_below(known);
+    }
+
+    fn look_above(&self, known: &mut Known) {
+        if !known.pair.upper_synced {
+            return;
+        }
         known.pair.upper = match &self.upper {
             Some(up) if up.deleting => deleted(30, json!({"phase": up.phase})),
             Some(up) => upper(json!({}), json!({"phase": up.phase})),
@@ -67,6 +79,12 @@ impl World {
                 _ => Upper::Gone,
             },
         };
+    }
+
+    fn look_below(&self, known: &mut Known) {
+        if !known.pair.provider_synced {
+            return;
+        }
         known.pair.lower = match &self.lower {
             Some(down) => {
                 let mut pod = lower(json!({"phase": down.phase}));
@@ -133,6 +151,8 @@ impl World {
         match happening {
             Happening::Step => self.step(known),
             Happening::Kill => *known = unknowing(),
+            Happening::ListAbove => known.pair.upper_synced = true,
+            Happening::ListBelow => known.pair.provider_synced = true,
             Happening::ShortListAbove => {
                 known.pair.upper = Upper::Unknown;
                 known.watches = false;
@@ -184,13 +204,16 @@ impl World {
 }
 
 fn unknowing() -> Known {
-    Known { pair: pair(Upper::Unknown, Lower::Unknown), watches: true }
+    let pair = Pair { upper_synced: false, provider_synced: false, ..pair(Upper::Unknown, Lower::Unknown) };
+    Known { pair, watches: true }
 }
 
 fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     let one = prop_oneof![
         8 => Just(Happening::Step),
         2 => Just(Happening::Kill),
+        3 => Just(Happening::ListAbove),
+        3 => Just(Happening::ListBelow),
         1 => Just(Happening::ShortListAbove),
         1 => Just(Happening::ShortListBelow),
         4 => Just(Happening::Containers),
@@ -219,6 +242,8 @@ proptest! {
             prop_assert!(!world.removed_while_running, "the upper pod went while containers ran");
         }
         // Left alone, it settles: what is wanted is there, what is not is gone.
+        world.happens(Happening::ListAbove, &mut known);
+        world.happens(Happening::ListBelow, &mut known);
         for _ in 0..12 {
             world.step(&mut known);
             if world.lower.as_ref().is_some_and(|down| down.ending || down.phase == "Pending") {
