@@ -52,8 +52,8 @@ impl<P: PodProvider> PodController<P> {
         registry: &Registry,
     ) -> prometheus::Result<Self> {
         let events = Events::new(client.clone(), &config.node);
-        let (pairs, node) = (Arc::new(Pairs::new()), config.node.as_str().into());
         let metrics = Metrics::new(&config.node)?;
+        let (pairs, node) = (Arc::new(Pairs::new(metrics.stages.clone())), config.node.as_str().into());
         metrics.register(registry, &config.node, pairs.clone())?;
         let executor = Executor { client, provider, pairs, events, metrics, node };
         Ok(Self { executor: Arc::new(executor), workers: config.workers.max(1) })
@@ -211,7 +211,7 @@ impl PodsHandle {
     /// A handle to pods of which only the upper side is known.
     pub(crate) fn of(pods: &[PodId]) -> Self {
         use crate::watched::View;
-        let pairs = Pairs::new();
+        let pairs = Pairs::new(Metrics::new("node").unwrap().stages);
         for PodId { namespace, name, uid } in pods {
             let metadata = serde_json::json!({"namespace": **namespace, "name": **name, "uid": **uid});
             let text = serde_json::json!({"metadata": metadata, "spec": {}}).to_string();

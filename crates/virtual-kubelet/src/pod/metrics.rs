@@ -15,6 +15,8 @@ use super::{pairs::Pairs, plan::Action};
 pub(crate) struct Metrics {
     steps: IntCounterVec,
     seconds: HistogramVec,
+    /// How long the stages of pods' starts took.
+    pub(crate) stages: HistogramVec,
 }
 
 impl Metrics {
@@ -22,14 +24,21 @@ impl Metrics {
     pub(crate) fn new(node: &str) -> prometheus::Result<Self> {
         let steps = Opts::new("tensile_pod_steps_total", "Steps performed for pods, by action and result.")
             .const_label("node", node);
-        let seconds = HistogramOpts::new("tensile_pod_step_duration_seconds", "How long steps took, by action.")
-            .const_label("node", node)
-            .buckets(vec![
+        let histogram = |name: &str, help: &str| {
+            HistogramOpts::new(name, help).const_label("node", node).buckets(vec![
                 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 30.0,
-            ]);
+            ])
+        };
+        let seconds = histogram("tensile_pod_step_duration_seconds", "How long steps took, by action.");
+        let stages = histogram(
+            "tensile_pod_stage_duration_seconds",
+            "How long stages of pods' starts took: create (from bound until it is below), start (until it runs), show (until \
+             that is shown upstairs).",
+        );
         Ok(Self {
             steps: IntCounterVec::new(steps, &["action", "result"])?,
             seconds: HistogramVec::new(seconds, &["action"])?,
+            stages: HistogramVec::new(stages, &["stage"])?,
         })
     }
 
@@ -37,6 +46,7 @@ impl Metrics {
     pub(crate) fn register(&self, registry: &Registry, node: &str, pairs: Arc<Pairs>) -> prometheus::Result<()> {
         registry.register(Box::new(self.steps.clone()))?;
         registry.register(Box::new(self.seconds.clone()))?;
+        registry.register(Box::new(self.stages.clone()))?;
         registry.register(Box::new(Sizes::new(node, pairs)?))
     }
 

@@ -4,12 +4,14 @@
 
 mod present;
 mod retry;
+mod stages;
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use prometheus::HistogramVec;
 use serde_json::{Map, Value, value::RawValue};
 use tokio::time::Instant;
 
@@ -21,6 +23,7 @@ use super::{
 };
 use crate::queue::Queue;
 use retry::Retry;
+use stages::{Course, Stage, pass};
 
 type Uid = Arc<str>;
 
@@ -29,6 +32,8 @@ type Uid = Arc<str>;
 pub(crate) struct Pairs {
     table: Mutex<Table>,
     pub(crate) queue: Queue<Uid>,
+    /// How long stages took, by their name.
+    stages: HistogramVec,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +60,8 @@ struct Record {
     lower_status: Option<Box<str>>,
     memory: Memory,
     retry: Option<Retry>,
+    /// Of a pod that came while we looked, until it is shown as running.
+    course: Option<Course>,
     /// What it waited for came while a step was under way, too late for that step.
     woken: bool,
     /// The last list that named it.
@@ -77,8 +84,8 @@ pub(crate) struct Step {
 }
 
 impl Pairs {
-    pub(crate) fn new() -> Self {
-        Self { table: Mutex::new(Table::default()), queue: Queue::new() }
+    pub(crate) fn new(stages: HistogramVec) -> Self {
+        Self { table: Mutex::new(Table::default()), queue: Queue::new(), stages }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -118,8 +125,10 @@ impl Pairs {
 
     fn upper_present(&self, pod: UpperPod, text: Box<RawValue>, listed: bool) {
         let uid = pod.id.uid.clone();
+        let now = Instant::now();
         let mut table = self.lock();
-        let list = table.upper_list;
+        let (list, looking) = (table.upper_list, table.provider_synced);
+        let is_new = !table.records.contains_key(&uid);
         let record = table.record(&pod.id);
         record.upper_list = list;
         if let Upper::Present(known) = &record.upper
@@ -135,6 +144,12 @@ impl Pairs {
             && (lower.hash, lower.disrupted) == (pod.shown.hash, pod.shown.disrupted)
         {
             record.lower_status = None;
+        }
+        if is_new && looking && to_create {
+            record.course = Some(Course::begin(now));
+        }
+        if pod.shown.past_pending {
+            pass(&mut record.course, Stage::Show, now, &self.stages);
         }
         record.upper = Upper::Present(pod);
         drop(table);
@@ -184,7 +199,9 @@ impl Pairs {
         if !listed && pod.version != 0 && pod.version < record.lower_version {
             return;
         }
-        record.set_lower(pod, upper_synced);
+        let past_pending = record.set_lower(pod, upper_synced);
+        let passed = if past_pending { Stage::Start } else { Stage::Create };
+        pass(&mut record.course, passed, Instant::now(), &self.stages);
         drop(table);
         self.queue.add(pod.id.uid.clone());
     }
@@ -302,6 +319,7 @@ impl Table {
             lower_status: None,
             memory: Memory::default(),
             retry: None,
+            course: None,
             woken: false,
             upper_list: 0,
             lower_list: 0,
@@ -310,8 +328,8 @@ impl Table {
 }
 
 impl Record {
-    /// Takes note of the provider's pod.
-    fn set_lower(&mut self, pod: &ProviderPod, upper_synced: bool) {
+    /// Takes note of the provider's pod; whether its phase is past Pending.
+    fn set_lower(&mut self, pod: &ProviderPod, upper_synced: bool) -> bool {
         let empty = Map::new();
         let below = pod.status.as_object().unwrap_or(&empty);
         let shown = Shown::of(below);
@@ -339,6 +357,7 @@ impl Record {
             disrupted: shown.disrupted,
             hash,
         });
+        shown.past_pending
     }
 
     /// What is known, for the decision. Gates upstairs may have changed since the provider spoke.

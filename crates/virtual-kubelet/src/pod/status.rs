@@ -51,6 +51,8 @@ pub(crate) struct Shown {
     pub(crate) hash: u64,
     /// How far the pod has come.
     pub(crate) progress: Progress,
+    /// Its phase is past Pending: it runs, or has ended.
+    pub(crate) past_pending: bool,
     /// It is marked as disrupted.
     pub(crate) disrupted: bool,
     /// `Accepted` is among its conditions.
@@ -107,6 +109,7 @@ impl Shown {
         Self {
             hash,
             progress,
+            past_pending: matches!(phase, "Running" | "Succeeded" | "Failed"),
             disrupted: has(DISRUPTION_TARGET),
             refused: has(ACCEPTED),
             observed_generation: status.get("observedGeneration").and_then(Value::as_i64),
