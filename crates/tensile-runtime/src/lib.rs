@@ -17,5 +17,6 @@ pub mod shutdown;
 pub mod telemetry;
 pub mod threads;
 pub mod tls;
+pub mod traces;
 pub mod upper_id;
 pub mod watch;

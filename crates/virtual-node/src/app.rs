@@ -38,7 +38,7 @@ use crate::{
     objects::Objects,
     permissions,
     services::Services,
-    tenants,
+    tenants, traces,
     volumes::Volumes,
 };
 
@@ -162,6 +162,9 @@ async fn link(
 
     let config = PodControllerConfig { node: name.clone(), workers: usize::from(settings.workers) };
     let pods = PodController::new(upper.clone(), cluster.clone(), &config, registry)?;
+    if let Some(endpoint) = settings.traces.clone() {
+        traces::start(&pods, &name, endpoint, tasks);
+    }
     let handle = pods.pods();
 
     // Before the node is registered: nobody is sent to a port where nobody answers.

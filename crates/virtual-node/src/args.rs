@@ -272,6 +272,11 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = address, help_heading = SERVICE)]
     pub metrics_addr: Option<MetricsAddr>,
 
+    /// Address of a collector of OpenTelemetry traces that speaks OTLP over HTTP, as SCHEME://HOST:PORT, usually with port
+    /// 4318; one trace for each pod start, under the pod's UID [default: $OTEL_EXPORTER_OTLP_ENDPOINT, else no traces]
+    #[arg(long, value_name = "URL", help_heading = SERVICE)]
+    pub otlp_endpoint: Option<String>,
+
     /// How long to finish what is in hand after a signal, such as 20s or 1m [default: 20s]
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = SERVICE)]
     pub drain_timeout: Option<Duration>,

@@ -95,6 +95,8 @@ pub struct Settings {
     pub workers: u16,
     /// Where metrics and probes are served, if at all.
     pub metrics: Option<ListenAddr>,
+    /// The collector that traces go to, if any.
+    pub traces: Option<Uri>,
     /// How long to finish what is in hand after a signal.
     pub drain: Duration,
     /// What was given without effect, one sentence each, to be logged.
@@ -187,6 +189,7 @@ impl Settings {
         }
         let (volumes, services) = objects::controllers(args.enable_controllers.as_deref())?;
         let kubelet = kubelet::kubelet_api(&args, around)?;
+        let traces = traces(&args, around)?;
         let (identity, warning) = IdentitySettings::resolve(&args)?;
         let networking = Networking {
             network: args.pod_network.unwrap_or_default(),
@@ -216,6 +219,7 @@ impl Settings {
             workers: args.pod_sync_workers.unwrap_or(DEFAULT_WORKERS).max(1),
             metrics: args.metrics_addr.map_or(Some(ListenAddr::AllOn(DEFAULT_METRICS_PORT)), |given| given.0),
             drain: args.drain_timeout.unwrap_or(DEFAULT_DRAIN),
+            traces,
             warnings: args.accepted.without_effect.into_iter().chain(warning).collect(),
         })
     }
@@ -327,6 +331,17 @@ fn url(origin: &'static str, text: &str) -> Result<Uri, SettingsError> {
         (Some("http" | "https"), Some(authority)) if !authority.as_str().contains('@') => Ok(url),
         (Some("http" | "https"), Some(_)) => Err(refused("names a user: that is not supported")),
         _ => Err(refused("is not an http or https URL with a host")),
+    }
+}
+
+/// Where traces go, if anywhere: the flag, or the variable that OpenTelemetry's own exporters read.
+fn traces(args: &Args, around: &Surroundings<'_>) -> Result<Option<Uri>, SettingsError> {
+    const VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    match (&args.otlp_endpoint, around.var(VARIABLE)) {
+        (Some(text), _) if text.is_empty() => Ok(None),
+        (Some(text), _) => url("--otlp-endpoint", text).map(Some),
+        (None, Some(text)) => url(VARIABLE, &text).map(Some),
+        (None, None) => Ok(None),
     }
 }
 

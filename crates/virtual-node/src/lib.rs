@@ -14,4 +14,5 @@ pub mod permissions;
 pub mod services;
 pub mod stats;
 mod tenants;
+mod traces;
 pub mod volumes;

@@ -5,6 +5,7 @@ mod namespaces;
 mod placement;
 mod refusals;
 mod status;
+mod traces;
 mod updates;
 
 use e2e::cluster::Cluster;

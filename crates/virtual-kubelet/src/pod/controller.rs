@@ -5,11 +5,15 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use kube::{Api, Client};
 use prometheus::Registry;
-use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    PodFeed, PodId, PodProvider,
+    PodFeed, PodId, PodProvider, PodStart,
     execute::Executor,
     metrics::Metrics,
     pairs::Pairs,
@@ -62,6 +66,12 @@ impl<P: PodProvider> PodController<P> {
     /// A handle to the pods, for metrics and for waking up what waits.
     pub fn pods(&self) -> PodsHandle {
         PodsHandle(self.executor.pairs.clone())
+    }
+
+    /// Tells `starts` of each pod that came to run while this looked, once that is shown upstairs. What it does not take at
+    /// once is lost.
+    pub fn tell_starts(&self, starts: mpsc::Sender<PodStart>) {
+        self.executor.pairs.tell_starts(starts);
     }
 
     /// Works until `token` is cancelled; then finishes the steps under way, for five seconds at most.

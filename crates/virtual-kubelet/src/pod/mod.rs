@@ -19,6 +19,7 @@ use std::{fmt, sync::Arc};
 
 pub use controller::{PodController, PodControllerConfig, PodsHandle};
 pub use feed::PodFeed;
+pub use pairs::stages::PodStart;
 pub use provider::{Grace, PodError, PodObject, PodProvider, ProviderPod, Refused};
 
 /// One incarnation of a pod upstairs. Two pods of the same name in turn differ in `uid`.

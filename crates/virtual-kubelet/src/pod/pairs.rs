@@ -4,7 +4,7 @@
 
 mod present;
 mod retry;
-mod stages;
+pub(super) mod stages;
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use std::{
 
 use prometheus::HistogramVec;
 use serde_json::{Map, Value, value::RawValue};
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     PodId, ProviderPod,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::queue::Queue;
 use retry::Retry;
-use stages::{Course, Stage, pass};
+use stages::{Course, PodStart, Stage, Stages};
 
 type Uid = Arc<str>;
 
@@ -32,8 +32,7 @@ type Uid = Arc<str>;
 pub(crate) struct Pairs {
     table: Mutex<Table>,
     pub(crate) queue: Queue<Uid>,
-    /// How long stages took, by their name.
-    stages: HistogramVec,
+    stages: Stages,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +60,7 @@ struct Record {
     memory: Memory,
     retry: Option<Retry>,
     /// Of a pod that came while we looked, until it is shown as running.
-    course: Option<Course>,
+    course: Option<Box<Course>>,
     /// What it waited for came while a step was under way, too late for that step.
     woken: bool,
     /// The last list that named it.
@@ -85,7 +84,14 @@ pub(crate) struct Step {
 
 impl Pairs {
     pub(crate) fn new(stages: HistogramVec) -> Self {
-        Self { table: Mutex::new(Table::default()), queue: Queue::new(), stages }
+        Self { table: Mutex::new(Table::default()), queue: Queue::new(), stages: Stages::new(stages) }
+    }
+
+    /// Tells each start from now on.
+    pub(crate) fn tell_starts(&self, starts: mpsc::Sender<PodStart>) {
+        if self.stages.starts.set(starts).is_err() {
+            tracing::error!("how pods came to run is told to somebody already");
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -146,10 +152,10 @@ impl Pairs {
             record.lower_status = None;
         }
         if is_new && looking && to_create {
-            record.course = Some(Course::begin(now));
+            record.course = Some(Box::new(Course::begin(now)));
         }
         if pod.shown.past_pending {
-            pass(&mut record.course, Stage::Show, now, &self.stages);
+            self.stages.pass(&record.id, &mut record.course, Stage::Show, now);
         }
         record.upper = Upper::Present(pod);
         drop(table);
@@ -201,7 +207,7 @@ impl Pairs {
         }
         let past_pending = record.set_lower(pod, upper_synced);
         let passed = if past_pending { Stage::Start } else { Stage::Create };
-        pass(&mut record.course, passed, Instant::now(), &self.stages);
+        self.stages.pass(&record.id, &mut record.course, passed, Instant::now());
         drop(table);
         self.queue.add(pod.id.uid.clone());
     }

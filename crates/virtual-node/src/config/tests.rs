@@ -247,6 +247,18 @@ fn a_store_that_cannot_be_asked_is_refused_without_repeating_what_may_be_a_passw
 }
 
 #[test]
+fn traces_go_where_the_flag_says_else_where_opentelemetry_s_variable_does() {
+    let variable = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://there:4318/")];
+    let traces = |args: &[&str], env| resolved(args, env).traces.map(|url| url.to_string());
+    assert_eq!(traces(&[], &[]), None);
+    assert_eq!(traces(&[], &variable).as_deref(), Some("http://there:4318/"));
+    assert_eq!(traces(&["--otlp-endpoint=https://here:1"], &variable).as_deref(), Some("https://here:1/"));
+    assert_eq!(traces(&["--otlp-endpoint="], &variable), None);
+    let refusal = refused(&["--otlp-endpoint=here:4318"], &[]);
+    assert!(refusal.contains("--otlp-endpoint") && refusal.contains("not an http or https URL"), "{refusal}");
+}
+
+#[test]
 fn the_certificate_comes_from_files_else_from_a_request_unless_another_is_chosen() {
     let files = ["--tls-cert-file=/c", "--tls-private-key-file=/k"];
     let choice = |choice: &str| format!("--kubelet-serving-certificate={choice}");
