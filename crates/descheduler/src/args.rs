@@ -152,7 +152,8 @@ const PODS: &str = "Pods";
 const REPLICAS: &str = "Replicas";
 const PROCESS: &str = "Process";
 
-const COMPONENT: &str = "descheduler";
+/// What this service is called: by API servers, and in its lease.
+pub(crate) const COMPONENT: &str = "descheduler";
 const DEFAULT_CANARIES: &str = "default";
 const DEFAULT_NAMESPACE: &str = "kube-system";
 const DEFAULT_SCHEDULER: &str = "multi-scheduler";

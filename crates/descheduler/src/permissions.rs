@@ -2,6 +2,8 @@
 
 use tensile_runtime::clients::Permission;
 
+use crate::args::COMPONENT;
+
 const COORDINATION: &str = "coordination.k8s.io";
 const EVENTS: &str = "events.k8s.io";
 
@@ -21,8 +23,9 @@ pub fn all<'a>(namespace: &'a str, canaries: &'a str) -> Vec<Permission<'a>> {
     ];
     let own = |verb| Permission::core(verb, "configmaps").within(namespace);
     all.extend(["list", "watch", "create", "patch"].map(own));
-    let lease = |verb| Permission::of(verb, COORDINATION, "leases").within(namespace);
-    all.extend(["get", "create", "update"].map(lease));
+    // The chart makes it; where nobody has, the right to create it is needed too.
+    let lease = |verb| Permission::of(verb, COORDINATION, "leases").within(namespace).on(COMPONENT);
+    all.extend(["get", "update"].map(lease));
     all
 }
 

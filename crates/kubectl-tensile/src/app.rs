@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser};
 use crate::args::{Args, Command};
 use crate::cluster::Upper;
 use crate::output::Output;
-use crate::{doctor, drain, join, leave, status, why};
+use crate::{doctor, drain, join, leave, status, top, why};
 
 /// A wrong flag.
 const USAGE: u8 = 2;
@@ -48,6 +48,7 @@ async fn act(args: Args) -> anyhow::Result<bool> {
     match args.command {
         Command::Completion { .. } => Ok(true),
         Command::Status => status::run(&upper, output).await,
+        Command::Top { node, pods } => top::run(&upper, node.as_deref(), pods, output).await,
         Command::Why { pod, namespace, lower } => why::run(&upper, &pod, namespace, &lower, output).await,
         Command::Doctor { node, lower } => doctor::run(&upper, node.as_deref(), &lower, output).await,
         Command::Join(join) => join::run(&upper, &join).await,

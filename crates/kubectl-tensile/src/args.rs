@@ -50,6 +50,14 @@ pub enum Format {
 pub enum Command {
     /// Show the virtual nodes: readiness, version, heartbeat, pods, room
     Status,
+    /// Show what pods use on the virtual nodes
+    Top {
+        /// The virtual node [default: all]
+        node: Option<String>,
+        /// Show each pod, the busiest first
+        #[arg(long)]
+        pods: bool,
+    },
     /// Show the path of one pod, stage by stage, and what it waits for
     Why {
         /// Its name

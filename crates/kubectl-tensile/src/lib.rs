@@ -12,4 +12,5 @@ pub mod join;
 pub mod leave;
 pub mod output;
 pub mod status;
+pub mod top;
 pub mod why;

@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ObjectMeta, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, DefaultBackoff, Event};
@@ -172,7 +173,17 @@ impl Keeper {
             return Ok(Next::At(until));
         }
         let data = perform(action, held, &self.place.names, self.lives, now)?;
-        let written = self.write(secret.map(|secret| secret.metadata), data).await;
+        let written = match secret {
+            Some(secret) => self.change(secret.metadata, data).await,
+            None => match self.owner().await? {
+                Some(owner) => self.create(owner, data).await,
+                None => {
+                    self.told
+                        .not_ready(format!("there is no MutatingWebhookConfiguration {}", self.place.configuration));
+                    return Ok(Next::At(Timestamp::MAX));
+                }
+            },
+        };
         match written {
             Ok(()) => tracing::info!(secret = name, step = ?action, "certificates renewed"),
             Err(kube::Error::Api(status)) if status.code == 409 => {
@@ -223,24 +234,32 @@ impl Keeper {
         Ok(())
     }
 
-    /// Creates the Secret, or changes that of this version.
-    async fn write(&self, existing: Option<ObjectMeta>, data: BTreeMap<String, ByteString>) -> kube::Result<()> {
-        match existing {
-            None => {
-                let secret = Secret {
-                    metadata: ObjectMeta { name: Some(self.place.secret.clone()), ..ObjectMeta::default() },
-                    type_: Some("kubernetes.io/tls".to_owned()),
-                    data: Some(data),
-                    ..Secret::default()
-                };
-                self.secrets.create(&PostParams::default(), &secret).await?;
-            }
-            Some(metadata) => {
-                let patch = json!({ "metadata": { "resourceVersion": metadata.resource_version }, "data": data });
-                self.secrets.patch(&self.place.secret, &PatchParams::default(), &Patch::Merge(patch)).await?;
-            }
-        }
-        Ok(())
+    /// The configuration, which the Secret goes with: an uninstalled webhook leaves none, and makes none while it ends.
+    async fn owner(&self) -> Result<Option<OwnerReference>, StepError> {
+        let name = &self.place.configuration;
+        let configuration = self.configurations.get_opt(name).await;
+        let configuration = configuration.map_err(|error| StepError::Configuration(name.clone(), error.into()))?;
+        Ok(configuration.and_then(|configuration| configuration.owner_ref(&())))
+    }
+
+    async fn create(&self, owner: OwnerReference, data: BTreeMap<String, ByteString>) -> kube::Result<()> {
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(self.place.secret.clone()),
+                owner_references: Some(vec![owner]),
+                ..ObjectMeta::default()
+            },
+            type_: Some("kubernetes.io/tls".to_owned()),
+            data: Some(data),
+            ..Secret::default()
+        };
+        self.secrets.create(&PostParams::default(), &secret).await.map(drop)
+    }
+
+    /// Changes the Secret of this version.
+    async fn change(&self, existing: ObjectMeta, data: BTreeMap<String, ByteString>) -> kube::Result<()> {
+        let patch = json!({ "metadata": { "resourceVersion": existing.resource_version }, "data": data });
+        self.secrets.patch(&self.place.secret, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
     }
 }
 
