@@ -16,6 +16,7 @@ use kube::core::DynamicObject;
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tensile_core::deschedule::{Fit, Pod, canary};
+use tensile_core::exclusion::lift_pod;
 use tensile_core::names;
 use tokio::task::JoinSet;
 
@@ -98,8 +99,9 @@ impl MultiScheduler {
         });
     }
 
-    /// Where the pod would fit; `None`: nobody says. What it asks for is not kept of it: it is looked up.
-    pub async fn fit(&self, pod: &Pod) -> Option<Fit> {
+    /// Where the pod would fit if we did not keep it off `borne`; `None`: nobody says. What it asks for is not kept of it: it is
+    /// looked up.
+    pub async fn fit(&self, pod: &Pod, borne: &[String]) -> Option<Fit> {
         let live = self.pods(&pod.namespace).get_opt(&pod.name).await;
         let live = match live {
             Ok(live) => live.filter(|live| live.metadata.uid.as_deref() == Some(&*pod.uid))?,
@@ -108,7 +110,8 @@ impl MultiScheduler {
                 return None;
             }
         };
-        let live = serde_json::to_value(live).ok()?;
+        let mut live = serde_json::to_value(live).ok()?;
+        lift_pod(&mut live, &borne.iter().map(String::as_str).collect::<Vec<_>>());
         let answer = ask(&self.there, &live).await;
         let heard = answer.as_ref().map(|_| ()).map_err(Clone::clone);
         self.seen.look().scheduler_answered(heard, Timestamp::now());

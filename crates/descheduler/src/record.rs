@@ -110,7 +110,8 @@ mod tests {
     fn what_counts_no_more_goes_with_the_next_write_and_the_rest_stays() {
         let key = "owner.u";
         let records = [("owner.old", record(0)), ("owner.recent", record(9_000)), (key, record(0))];
-        let known = Map { version: 5, records: records.map(|(key, record)| (key.to_owned(), record)).into() };
+        let records = records.map(|(key, record)| (key.to_owned(), record)).into();
+        let known = Map { version: 5, records, ..Map::default() };
         let excludes = [Exclude { key: key.to_owned(), record: record(20_000), pod: "p".into() }];
         let now = Timestamp::from_second(10_000).unwrap();
         let writes = writes(&excludes, |name| (name == map_of(key)).then_some(&known), &BackOff::default(), now);

@@ -244,6 +244,8 @@ impl Seen {
             // Another ConfigMap may say more of the same subject: all of it counts.
             records.entry(key.clone()).or_default().nodes.extend(record.nodes.iter().cloned());
         }
+        let newer = self.maps.now.values().flat_map(|map| &map.newer).map(|(key, version)| (key.clone(), *version));
+        let newer: BTreeMap<String, u64> = newer.collect();
         let owners::Recent { jobs, rollouts, evicted } = self.owners.recent(now);
         let (nodes, guard) = (&self.nodes.now, &self.guard);
         let scheduler = self.scheduler.as_mut().map(|scheduler| (scheduler.fits(now), &*scheduler));
@@ -254,6 +256,7 @@ impl Seen {
             jobs: &jobs,
             rollouts: &rollouts,
             records: &records,
+            newer: &newer,
             asked: &asked,
             evicted,
             moves: &moves,

@@ -85,7 +85,10 @@ pub(super) async fn run(settings: &Settings) -> anyhow::Result<()> {
 async fn kills(settings: &Settings) -> anyhow::Result<()> {
     let lab = lab::Lab::shared().await?;
     let begin = Instant::now();
-    lab.alone("kills", async |above| kill_at_random(lab, above, settings.kills, settings.seed).await).await?;
+    let tell = |kills: usize| {
+        eprintln!("{kills} of {} kills after {:.0} s", settings.kills, begin.elapsed().as_secs_f64());
+    };
+    lab.alone("kills", async |above| kill_at_random(lab, above, settings.kills, settings.seed, tell).await).await?;
     let seconds = begin.elapsed().as_secs_f64();
     println!("{} kills in {seconds:.0} s: every owner has its replicas, every other pod is there once", settings.kills);
     Ok(())

@@ -1,6 +1,6 @@
 //! Workloads of each kind, and that all of them are what they should be.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::ListParams;
@@ -13,15 +13,20 @@ use crate::wait::eventually;
 
 /// Workloads of each kind, with `more` in their names.
 pub async fn workloads(lab: &Lab, above: &Pods, more: &str) -> anyhow::Result<()> {
+    workloads_with(lab, above, more, &json!({})).await
+}
+
+/// The same, with `pod` merged into what their pods are made of.
+pub async fn workloads_with(lab: &Lab, above: &Pods, more: &str, pod: &Value) -> anyhow::Result<()> {
     let client = || lab.upper.client();
     // First, while there seems to be room in east.
     for number in 0..2 {
-        bare(above, &format!("solo{more}-{number}")).await?;
+        bare(above, &format!("solo{more}-{number}"), pod.clone()).await?;
     }
-    deployment(client(), above, &format!("web{more}"), 3, json!({})).await?;
-    stateful_set(client(), above, &format!("db{more}"), 2).await?;
-    job(client(), above, &format!("work{more}"), 2, false).await?;
-    job(client(), above, &format!("parts{more}"), 2, true).await
+    deployment(client(), above, &format!("web{more}"), 3, pod.clone()).await?;
+    stateful_set(client(), above, &format!("db{more}"), 2, pod.clone()).await?;
+    job(client(), above, &format!("work{more}"), 2, false, pod.clone()).await?;
+    job(client(), above, &format!("parts{more}"), 2, true, pod.clone()).await
 }
 
 /// Deletes those with `more` in their names.
@@ -52,6 +57,21 @@ pub async fn all_is_well(lab: &Lab, above: &Pods, more: &str) -> anyhow::Result<
         is_there_once(lab, above, &format!("solo{more}-{number}")).await?;
     }
     Ok(())
+}
+
+/// What the cluster holds of an owner's exclusions: the ConfigMap, and the entry in it.
+pub async fn exclusions(lab: &Lab, owner: &str) -> anyhow::Result<(String, Value)> {
+    let maps: Api<ConfigMap> = Api::namespaced(lab.upper.client(), OURS);
+    let all = maps.list(&ListParams::default().labels("tensile.io/exclusions=true")).await?.items;
+    let key = format!("owner.{owner}");
+    let find = |map: &ConfigMap| Some((map.metadata.name.clone()?, map.data.as_ref()?.get(&key)?.clone()));
+    let (map, text) = all.iter().find_map(find).context("no exclusion was written")?;
+    Ok((map, serde_json::from_str(&text)?))
+}
+
+/// UID of the pod's owner.
+pub fn owner(pod: &Value) -> &str {
+    pod["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap_or_default()
 }
 
 /// Waits until no journal of a move in the namespace is left.

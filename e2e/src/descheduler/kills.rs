@@ -17,6 +17,8 @@ use crate::wait::eventually;
 const LOAD: usize = 10;
 /// Requests of one life, at most.
 const REQUESTS: usize = 40;
+/// With one kill of so many, somebody deletes a pod.
+const DELETED: usize = 3;
 /// Loads that are there at the same time: more have no room.
 const KEPT: usize = 4;
 
@@ -55,13 +57,20 @@ pub async fn killed_at(
     Ok(())
 }
 
-/// Kills it so many times, each after some requests; then every owner has exactly its replicas, and every pod without one
-/// exists once.
-pub async fn kill_at_random(lab: &Lab, above: &Pods, kills: usize, seed: u64) -> anyhow::Result<()> {
+/// Kills it so many times, each after some requests, while somebody deletes pods now and then; then every owner has exactly its
+/// replicas, and every pod without one exists once. `tell` is told how many kills there were.
+pub async fn kill_at_random(
+    lab: &Lab,
+    above: &Pods,
+    kills: usize,
+    seed: u64,
+    tell: impl Fn(usize),
+) -> anyhow::Result<()> {
     let (proxy, mut process) = behind_a_proxy(lab, "descheduler-kills").await?;
     let mut numbers = Numbers::new(seed);
     for kill in 0..kills {
         if kill % LOAD == 0 {
+            tell(kill);
             let load = kill / LOAD;
             if let Some(earlier) = load.checked_sub(KEPT) {
                 process.restart()?;
@@ -75,6 +84,9 @@ pub async fn kill_at_random(lab: &Lab, above: &Pods, kills: usize, seed: u64) ->
         let before = proxy.requests(|_| true).len();
         let enough = before + 1 + numbers.below(REQUESTS);
         process.restart()?;
+        if numbers.below(DELETED) == 0 {
+            delete_one(lab, above, &mut numbers).await?;
+        }
         eventually(LONG, "it has lived long enough", async || {
             process.ensure_running()?;
             let begun = proxy.requests(|_| true).len();
@@ -91,6 +103,19 @@ pub async fn kill_at_random(lab: &Lab, above: &Pods, kills: usize, seed: u64) ->
         all_is_well(lab, above, &format!("-{load}")).await?;
     }
     Ok(())
+}
+
+/// Deletes a pod by chance whose owner takes it lightly: a Job would count a failure, and one without an owner would stay away.
+async fn delete_one(lab: &Lab, above: &Pods, numbers: &mut Numbers) -> anyhow::Result<()> {
+    let makes_again = |pod: &Value| {
+        let kind = &pod["metadata"]["ownerReferences"][0]["kind"];
+        kind == "ReplicaSet" || kind == "StatefulSet"
+    };
+    let pods: Vec<Value> = above.list().await?.into_iter().filter(makes_again).collect();
+    let Some(pod) = pods.get(numbers.below(pods.len().max(1))) else { return Ok(()) };
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let delete = ["delete", "pod", name, "-n", above.namespace(), "--ignore-not-found", "--wait=false"];
+    lab.upper.kubectl(&delete).await.map(drop)
 }
 
 fn is_at_rest(pod: &Value) -> bool {

@@ -44,11 +44,12 @@ pub struct Lab {
     pub upper: Cluster,
     /// East and west.
     pub lowers: [Cluster; 2],
+    /// Their virtual nodes.
+    pub links: [Link; 2],
     /// The descheduler that most tests count on.
     pub descheduler: Mutex<Process>,
     /// Held by all tests that count on it; by those that have one of their own, alone.
     pub peace: RwLock<()>,
-    _links: [Link; 2],
     webhook: Installation,
 }
 
@@ -69,9 +70,9 @@ impl Lab {
         Ok(Self {
             upper,
             lowers: [east, west],
+            links: links.into(),
             descheduler: Mutex::new(descheduler),
             peace: RwLock::default(),
-            _links: links.into(),
             webhook,
         })
     }
@@ -102,7 +103,12 @@ impl Lab {
         launch(&self.upper, name, admin.number(), POLICY)
     }
 
-    /// The same, with a policy of these plugins and their configuration.
+    /// The same, with this line more in its policy.
+    pub fn launch_limited(&self, name: &str, admin: &Port, limit: &str) -> anyhow::Result<Launch> {
+        launch(&self.upper, name, admin.number(), &format!("{POLICY}{limit}\n"))
+    }
+
+    /// A descheduler with a policy of these plugins and their configuration.
     pub fn launch_by(&self, name: &str, plugins: &Value) -> anyhow::Result<Launch> {
         let policy = json!({
             "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy",

@@ -42,6 +42,12 @@ pub fn template(app: &str, more: Value) -> Value {
     with(pod, more)
 }
 
+/// More of a pod, which makes it small enough for a node of `east`.
+pub fn small() -> Value {
+    let requests = json!({ "requests": { "cpu": "100m" } });
+    json!({ "spec": { "containers": [{ "name": "main", "image": "example.org/app:1", "resources": requests }] } })
+}
+
 async fn create<K>(client: Client, namespace: &str, name: &str, spec: Value) -> anyhow::Result<()>
 where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
@@ -61,30 +67,43 @@ pub async fn deployment(client: Client, above: &Pods, name: &str, replicas: usiz
 }
 
 /// Creates a StatefulSet.
-pub async fn stateful_set(client: Client, above: &Pods, name: &str, replicas: usize) -> anyhow::Result<()> {
+pub async fn stateful_set(
+    client: Client,
+    above: &Pods,
+    name: &str,
+    replicas: usize,
+    more: Value,
+) -> anyhow::Result<()> {
     let selector = json!({ "matchLabels": { "app": name } });
     let spec = json!({
-        "replicas": replicas, "serviceName": name, "selector": selector, "template": template(name, json!({})),
+        "replicas": replicas, "serviceName": name, "selector": selector, "template": template(name, more),
     });
     create::<StatefulSet>(client, above.namespace(), name, spec).await
 }
 
 /// Creates a Job whose evicted pods are no failures; `indexed` or not.
-pub async fn job(client: Client, above: &Pods, name: &str, completions: usize, indexed: bool) -> anyhow::Result<()> {
-    let more = json!({ "metadata": { "annotations": { FINISH: "Succeeded" } }, "spec": { "restartPolicy": "Never" } });
+pub async fn job(
+    client: Client,
+    above: &Pods,
+    name: &str,
+    completions: usize,
+    indexed: bool,
+    more: Value,
+) -> anyhow::Result<()> {
+    let ends = json!({ "metadata": { "annotations": { FINISH: "Succeeded" } }, "spec": { "restartPolicy": "Never" } });
     let ignored = json!({ "action": "Ignore", "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }] });
     let spec = json!({
         "completions": completions, "parallelism": completions, "backoffLimit": 0,
         "completionMode": if indexed { "Indexed" } else { "NonIndexed" },
         "podFailurePolicy": { "rules": [ignored] },
-        "template": template(name, more),
+        "template": with(template(name, ends), more),
     });
     create::<Job>(client, above.namespace(), name, spec).await
 }
 
 /// Creates a pod without a controller.
-pub async fn bare(above: &Pods, name: &str) -> anyhow::Result<Value> {
-    above.create(&with(template(name, json!({})), json!({ "metadata": { "name": name } }))).await
+pub async fn bare(above: &Pods, name: &str, more: Value) -> anyhow::Result<Value> {
+    above.create(&with(template(name, more), json!({ "metadata": { "name": name } }))).await
 }
 
 /// The pod's author would find all that was written, and nothing of a move in progress.

@@ -17,7 +17,7 @@ fn a_pod_without_a_controller_is_made_again_where_there_is_room() -> anyhow::Res
         let lab = Lab::shared().await?;
         let _peace = lab.peace.read().await;
         lab.within("bare", async |above| {
-            let first = bare(above, "solo").await?;
+            let first = bare(above, "solo", json!({})).await?;
             let pod = is_there_once(lab, above, "solo").await?;
             ensure!(pod["metadata"]["annotations"]["tensile.io/origin-uid"] == uid(&first), "{}", pod["metadata"]);
             above.until_event("solo", "Descheduled").await?;
@@ -75,7 +75,8 @@ fn a_pod_that_could_not_be_made_again_stays_and_says_why() -> anyhow::Result<()>
         lab.within("bare-quota", async |above| {
             lab.upper.kubectl(&["create", "quota", "full", "--hard=pods=1", "-n", above.namespace()]).await?;
             // Until it is counted, the API server refuses all pods.
-            let first = eventually(PATIENCE, "the quota takes one pod", async || bare(above, "solo").await).await?;
+            let first =
+                eventually(PATIENCE, "the quota takes one pod", async || bare(above, "solo", json!({})).await).await?;
             let told = above.until_event("solo", "NotRecreatable").await?;
             ensure!(told.contains("exceeded quota"), "{told}");
             ensure!(uid(&above.get("solo").await?) == uid(&first), "it was moved");
@@ -129,7 +130,7 @@ fn killed_before_and_after_each_write_it_is_neither_lost_nor_doubled() -> anyhow
         let lab = Lab::shared().await?;
         lab.alone("bare-kills", async |above| {
             let (proxy, mut process) = behind_a_proxy(lab, "descheduler-bare").await?;
-            let first = bare(above, "solo").await?;
+            let first = bare(above, "solo", json!({})).await?;
             let stuck = |pod: &Value| condition(pod, "virtual-kubelet.io/Scheduled")["status"] == "False";
             above.until("solo", "is stuck", stuck).await?;
             let writes: [Write; 9] = [
@@ -168,7 +169,7 @@ fn a_pod_that_its_owner_deletes_before_we_do_does_not_come_again() -> anyhow::Re
         let lab = Lab::shared().await?;
         lab.alone("bare-withdrawn", async |above| {
             let (proxy, mut process) = behind_a_proxy(lab, "descheduler-withdrawn").await?;
-            bare(above, "solo").await?;
+            bare(above, "solo", json!({})).await?;
             proxy.add(Rule::new(Fault::Stall).when(is_eviction));
             process.restart()?;
             eventually(PATIENCE, "it evicts", async || {

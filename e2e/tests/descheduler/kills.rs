@@ -49,7 +49,7 @@ fn killed_before_and_after_each_write_it_goes_on_where_it_was() -> anyhow::Resul
 fn killed_at_random_under_load_it_loses_and_doubles_nothing() -> anyhow::Result<()> {
     e2e::run(async {
         let lab = Lab::shared().await?;
-        lab.alone("kills", async |above| kill_at_random(lab, above, KILLS, 8).await).await
+        lab.alone("kills", async |above| kill_at_random(lab, above, KILLS, 8, |_| {}).await).await
     })
 }
 

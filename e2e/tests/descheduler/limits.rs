@@ -1,9 +1,9 @@
 //! What it does not do: more than allowed, make an outage worse, or anything at all in a dry run. And what it counts.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use e2e::descheduler::lab::{Lab, admin};
-use e2e::descheduler::workload::{LONG, deployment, of, until_running};
-use e2e::pods::{PATIENCE, condition, uid};
+use e2e::descheduler::workload::{LONG, deployment, of, small, until_running};
+use e2e::pods::{PATIENCE, Pods, condition, uid};
 use e2e::port::Port;
 use e2e::wait::eventually;
 use serde_json::{Value, json};
@@ -106,9 +106,7 @@ fn pods_that_a_cluster_refuses_are_moved_unless_most_are() -> anyhow::Result<()>
             let launch = lab.launch_by("descheduler-refused", &plugin)?;
             let mut process = launch.arg("--leader-elect=false").start()?;
             let refused = |pod: &Value| condition(pod, "virtual-kubelet.io/Accepted")["status"] == "False";
-            let small = json!({ "spec": { "containers": [{ "name": "main", "image": "example.org/app:1",
-                "resources": { "requests": { "cpu": "100m" } } }] } });
-            deployment(lab.upper.client(), above, "many", 12, small.clone()).await?;
+            deployment(lab.upper.client(), above, "many", 12, small()).await?;
             let first = above.until_all(12, "are refused", refused).await?;
             let name = first[0]["metadata"]["name"].as_str().unwrap_or_default();
             let told = above.until_event(name, "Outage").await?;
@@ -119,6 +117,68 @@ fn pods_that_a_cluster_refuses_are_moved_unless_most_are() -> anyhow::Result<()>
             lab.upper.kubectl(&["scale", "deployment", "many", "--replicas=2", "-n", namespace]).await?;
             until_running(above, "many", 2, "west").await?;
             process.ensure_running()
+        })
+        .await
+    })
+}
+
+/// Waits until so many pods of `above` run in west, and all others are stuck and wait for a limit.
+async fn until_limited(above: &Pods, port: &Port, moved: usize) -> anyhow::Result<()> {
+    eventually(
+        LONG,
+        &format!("{moved} pods of {} run in west and a limit holds the others", above.namespace()),
+        async || {
+            let mut running = 0;
+            for pod in above.list().await? {
+                ensure!(pod["metadata"]["deletionTimestamp"].is_null(), "one is ending");
+                if pod["spec"]["nodeName"] == "west" && pod["status"]["phase"] == "Running" {
+                    running += 1;
+                    continue;
+                }
+                let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+                let (_, told) = admin(port, &format!("/explain?namespace={}&pod={name}", above.namespace())).await?;
+                let explained: Value = serde_json::from_str(&told)?;
+                ensure!(explained["verdict"] == "wait" && explained["reason"] == "Limited", "{explained}");
+                let excluded = explained["exclusions"].as_array().is_some_and(|exclusions| !exclusions.is_empty());
+                ensure!(!excluded, "it waits, and is excluded already: {explained}");
+            }
+            ensure!(running == moved, "{running} run in west");
+            Ok(())
+        },
+    )
+    .await
+}
+
+#[test]
+fn no_more_pods_are_moved_in_a_time_than_the_limits_for_a_namespace_a_node_and_all_allow() -> anyhow::Result<()> {
+    e2e::run(async {
+        let lab = Lab::shared().await?;
+        lab.alone("limited", async |above| {
+            lab.within("limited-too", async |other| {
+                for number in 0..5 {
+                    deployment(lab.upper.client(), above, &format!("web-{number}"), 1, json!({})).await?;
+                }
+                deployment(lab.upper.client(), other, "web", 1, json!({})).await?;
+                let is_stuck = |pod: &Value| condition(pod, "virtual-kubelet.io/Scheduled")["status"] == "False";
+                above.until_all(5, "are stuck", is_stuck).await?;
+                other.until_all(1, "are stuck", is_stuck).await?;
+                // Each begins with a limit that is not used up, and an hour is longer than this test.
+                for (limit, moved) in [("PerNamespace", 1), ("PerNode", 2), ("Total", 3)] {
+                    let port = Port::reserve()?;
+                    let limit = format!("maxNoOfPodsToEvict{limit}: 1");
+                    let launch = lab.launch_limited(&format!("descheduler-limited-{moved}"), &port, &limit)?;
+                    let mut process = launch.args(["--leader-elect=false", "--descheduling-interval=1h"]).start()?;
+                    until_limited(above, &port, moved).await.with_context(|| limit.clone())?;
+                    until_limited(other, &port, 1).await.with_context(|| limit)?;
+                    process.ensure_running()?;
+                }
+                let _process = lab.launch("descheduler-unlimited")?.arg("--leader-elect=false").start()?;
+                for number in 0..5 {
+                    until_running(above, &format!("web-{number}"), 1, "west").await?;
+                }
+                Ok(())
+            })
+            .await
         })
         .await
     })

@@ -1,5 +1,6 @@
 //! Pods that one lower cluster has no room for run in the other, whatever happens to the descheduler.
 
+mod away;
 mod bare;
 mod canary;
 mod chart;
@@ -11,3 +12,4 @@ mod moves;
 mod multi;
 mod places;
 mod rebalance;
+mod strategies;

@@ -1,11 +1,11 @@
 //! What is moved, and that it stays what it was.
 
 use anyhow::{Context as _, ensure};
-use e2e::descheduler::lab::{Lab, OURS, WITHOUT};
+use e2e::descheduler::audit::{self, exclusions};
+use e2e::descheduler::lab::{Lab, WITHOUT};
 use e2e::descheduler::workload::{LONG, deployment, job, of, stateful_set, until_complete, until_running};
 use e2e::pods::{PATIENCE, Pods, condition, uid};
 use e2e::wait::eventually;
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -38,10 +38,10 @@ fn a_deployment_that_fits_the_sum_of_a_cluster_but_no_node_runs_in_the_other_des
             for pod in &pods {
                 ensure!(pod["metadata"]["annotations"]["note"] == "kept", "{}", pod["metadata"]);
             }
-            let owner = pods[0]["metadata"]["ownerReferences"][0].clone();
+            let owner = &pods[0]["metadata"]["ownerReferences"][0];
             let told = above.until_event(owner["name"].as_str().unwrap_or_default(), "Descheduled").await?;
             ensure!(told.contains("Insufficient cpu") && told.contains("web-"), "{told}");
-            written_before(lab, above, owner["uid"].as_str().unwrap_or_default()).await
+            written_before(lab, above, audit::owner(&pods[0])).await
         })
         .await
     })
@@ -49,14 +49,7 @@ fn a_deployment_that_fits_the_sum_of_a_cluster_but_no_node_runs_in_the_other_des
 
 /// The exclusion of the owner is there, and was written before the first eviction in the namespace.
 async fn written_before(lab: &Lab, above: &Pods, owner: &str) -> anyhow::Result<()> {
-    let maps: Api<ConfigMap> = Api::namespaced(lab.upper.client(), OURS);
-    let all = maps.list(&ListParams::default().labels("tensile.io/exclusions=true")).await?.items;
-    let key = format!("owner.{owner}");
-    let (map, text) = all
-        .iter()
-        .find_map(|map| Some((map.metadata.name.clone()?, map.data.as_ref()?.get(&key)?.clone())))
-        .context("no exclusion was written")?;
-    let record: Value = serde_json::from_str(&text)?;
+    let (map, record) = exclusions(lab, owner).await?;
     ensure!(record["nodes"][0]["node"] == "east" && record["nodes"][0]["attempts"] == 1, "{record}");
     let requests = lab.upper.audit()?.by("tensile-descheduler").requests;
     let write = requests.iter().position(|request| {
@@ -77,7 +70,7 @@ fn a_stateful_set_keeps_its_names_and_never_has_two_of_one() -> anyhow::Result<(
         let lab = Lab::shared().await?;
         let _peace = lab.peace.read().await;
         lab.within("stateful", async |above| {
-            stateful_set(lab.upper.client(), above, "db", 2).await?;
+            stateful_set(lab.upper.client(), above, "db", 2, json!({})).await?;
             let pods = until_running(above, "db", 2, "west").await?;
             let names: Vec<_> = pods.iter().map(|pod| &pod["metadata"]["name"]).collect();
             ensure!(names == ["db-0", "db-1"], "{names:?}");
@@ -98,8 +91,8 @@ fn jobs_complete_without_a_failure_and_with_every_index() -> anyhow::Result<()> 
         let lab = Lab::shared().await?;
         let _peace = lab.peace.read().await;
         lab.within("jobs", async |above| {
-            job(lab.upper.client(), above, "work", 2, false).await?;
-            job(lab.upper.client(), above, "parts", 2, true).await?;
+            job(lab.upper.client(), above, "work", 2, false, json!({})).await?;
+            job(lab.upper.client(), above, "parts", 2, true, json!({})).await?;
             until_complete(lab.upper.client(), above, "work", 2).await?;
             until_complete(lab.upper.client(), above, "parts", 2).await?;
             let done = of(above, "parts").await?.into_iter().filter(|pod| pod["status"]["phase"] == "Succeeded");

@@ -2,14 +2,17 @@
 
 use anyhow::{Context as _, ensure};
 use e2e::cluster::Cluster;
+use e2e::descheduler::audit::{all_is_well, exclusions, owner, workloads_with};
 use e2e::descheduler::lab::{Lab, OURS, WITHOUT, admin};
-use e2e::descheduler::workload::{deployment, until_running};
+use e2e::descheduler::workload::{LONG, deployment, of, until_running};
+use e2e::link::Link;
 use e2e::multi_scheduler::{MultiScheduler, SCHEDULER};
 use e2e::pods::{PATIENCE, Pods, condition, uid};
 use e2e::port::Port;
 use e2e::process::Launch;
 use e2e::wait::eventually;
 use http::Request;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -52,6 +55,11 @@ async fn launch(lab: &Lab, multi: &MultiScheduler, above: &Pods, port: &Port) ->
 /// Waits for the only pod and binds it to east, as a scheduler would that knows nothing of lower nodes. It is stuck there.
 async fn stuck_in_east(lab: &Lab, above: &Pods) -> anyhow::Result<Value> {
     let pod = above.until_all(1, "are there", |pod| pod["spec"]["nodeName"].is_null()).await?.remove(0);
+    stick(lab, above, &pod).await
+}
+
+/// The same for this one.
+async fn stick(lab: &Lab, above: &Pods, pod: &Value) -> anyhow::Result<Value> {
     let name = pod["metadata"]["name"].as_str().context("no name")?;
     let binding = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name },
         "target": { "apiVersion": "v1", "kind": "Node", "name": "east" } });
@@ -144,6 +152,100 @@ fn with_both_a_pod_stays_while_it_fits_nowhere_and_moves_when_it_does() -> anyho
             let pods = until_running(above, "web", 1, "west").await?;
             ensure!(pods[0]["metadata"]["annotations"]["clusterSelector"].as_str() == stash, "{}", pods[0]["metadata"]);
             Ok(())
+        })
+        .await
+    })
+}
+
+/// Of each kind of workload, one pod is stuck in east: in the end all are what they should be.
+async fn each_kind_moves(lab: &Lab, above: &Pods, multi: &MultiScheduler, canaries: &str) -> anyhow::Result<()> {
+    multi.scheduler().kill();
+    workloads_with(lab, above, "", &json!({ "spec": { "schedulerName": SCHEDULER } })).await?;
+    for app in ["web", "db", "work", "parts", "solo-0"] {
+        let first = async || of(above, app).await?.into_iter().next().context("none is");
+        stick(lab, above, &eventually(PATIENCE, &format!("a pod of {app} is there"), first).await?).await?;
+    }
+    let port = Port::reserve()?;
+    let launch = launch(lab, multi, above, &port).await?;
+    let mut process = launch.arg(format!("--canary-namespace={canaries}")).start()?;
+    multi.scheduler().restart()?;
+    all_is_well(lab, above, "").await?;
+    process.ensure_running()
+}
+
+#[test]
+fn each_kind_of_workload_moves_with_the_multi_scheduler_alone_and_with_both() -> anyhow::Result<()> {
+    e2e::run(async {
+        let lab = Lab::shared().await?;
+        lab.alone("kinds-alone", async |above| {
+            lab.upper.kubectl(&["label", "namespace", above.namespace(), WITHOUT]).await?;
+            let multi = multi_scheduler(lab).await?;
+            each_kind_moves(lab, above, &multi, above.namespace()).await.context("alone")?;
+            lab.within("kinds-both", async |above| {
+                each_kind_moves(lab, above, &multi, "default").await.context("with the webhook")
+            })
+            .await
+        })
+        .await
+    })
+}
+
+/// A pod that fits nowhere leaves east and west, and stays in north: its owner was moved twice. Then west has room again.
+async fn back_to_west(lab: &Lab, above: &Pods) -> anyhow::Result<()> {
+    let prefers = |node: &str, weight: u8| {
+        json!({ "weight": weight, "preference": { "matchExpressions": [
+            { "key": "clusterID", "operator": "In", "values": [node] }] } })
+    };
+    let preferred = json!([prefers("east", 100), prefers("west", 50)]);
+    // No lower node has this.
+    let more = json!({ "spec": { "nodeSelector": { "ledge": "low" }, "affinity": { "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": preferred } } } });
+    let first = lab.launch("descheduler-twice")?.args(["--leader-elect=false", "--max-moves-per-owner=2"]);
+    let mut first = first.start()?;
+    deployment(lab.upper.client(), above, "web", 1, more).await?;
+    let pod = eventually(LONG, "it has left east and west", async || {
+        first.ensure_running()?;
+        let pods = of(above, "web").await?;
+        pods.into_iter().find(|pod| pod["spec"]["nodeName"] == "north").context("it is not in north")
+    })
+    .await?;
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    above.until_event(name, "Parked").await?;
+    first.kill();
+    let excluded = |record: &Value, node: &str| -> anyhow::Result<Timestamp> {
+        let mut nodes = record["nodes"].as_array().into_iter().flatten();
+        let one = nodes.find(|one| one["node"] == node && one["attempts"] == 1);
+        Ok(one.with_context(|| format!("{node} in {record}"))?["until"].as_str().unwrap_or_default().parse()?)
+    };
+    let (_, before) = exclusions(lab, owner(&pod)).await?;
+    ensure!(excluded(&before, "east")? < excluded(&before, "west")?, "{before}");
+
+    let multi = multi_scheduler(lab).await?;
+    let port = Port::reserve()?;
+    let _process = launch(lab, &multi, above, &port).await?.start()?;
+    let shows = |pod: &Value| condition(pod, "tensile.io/Placeable")["status"] == "False";
+    above.until(name, "shows that it fits nowhere", shows).await?;
+    change_nodes(&lab.lowers[1], &json!({ "metadata": { "labels": { "ledge": "low" } } })).await?;
+    until_running(above, "web", 1, "west").await?;
+    let (_, after) = exclusions(lab, owner(&pod)).await?;
+    // What ended is not the oldest, but the one from where there is room.
+    ensure!(excluded(&after, "east")? == excluded(&before, "east")?, "{before} {after}");
+    ensure!(excluded(&after, "west")? < excluded(&before, "west")?, "{before} {after}");
+    Ok(())
+}
+
+#[test]
+fn an_exclusion_ends_early_when_its_cluster_has_room_again() -> anyhow::Result<()> {
+    e2e::run(async {
+        let lab = Lab::shared().await?;
+        lab.alone("multi-again", async |above| {
+            // With only two, the other one would be the only place to go.
+            let north = Link::start(&lab.upper, &lab.lowers[0], "north").await?;
+            let back = back_to_west(lab, above).await;
+            // Other tests know of two.
+            north.kill();
+            lab.upper.kubectl(&["delete", "node", "north"]).await?;
+            back
         })
         .await
     })

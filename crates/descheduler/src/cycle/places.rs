@@ -1,10 +1,8 @@
 //! The part of a cycle that is about the multi-scheduler.
 
-use std::sync::Arc;
-
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use tensile_core::deschedule::{Plan, Pod, Why};
+use tensile_core::deschedule::{Inquiry, Plan, Pod, Why};
 
 use super::{AT_ONCE, Cycle};
 
@@ -15,11 +13,15 @@ impl Cycle {
         if self.seen.look().is_probe_due(Timestamp::now()) {
             places.probe();
         }
-        let pods = known(&self.seen, plan.fit.iter());
-        let asked = stream::iter(pods).map(move |pod| {
+        let pods: Vec<(Pod, Vec<String>)> = {
+            let seen = self.seen.look();
+            let known = |inquiry: &Inquiry| Some((seen.pod(&inquiry.pod)?.clone(), inquiry.borne.clone()));
+            plan.fit.iter().filter_map(known).collect()
+        };
+        let asked = stream::iter(pods).map(move |(pod, borne)| {
             let places = places.clone();
             async move {
-                let fit = places.fit(&pod).await;
+                let fit = places.fit(&pod, &borne).await;
                 (pod, fit)
             }
         });
@@ -35,7 +37,10 @@ impl Cycle {
     /// Shows on pods whether they have a place to go.
     pub(super) async fn show_placeable(&self, plan: &Plan) {
         let Some(places) = self.places.clone() else { return };
-        let pods = known(&self.seen, plan.placeable.iter().map(|(uid, _)| uid));
+        let pods: Vec<Pod> = {
+            let seen = self.seen.look();
+            plan.placeable.iter().filter_map(|(uid, _)| seen.pod(uid).cloned()).collect()
+        };
         let shown = stream::iter(pods).map(move |pod| {
             let places = places.clone();
             async move {
@@ -51,9 +56,4 @@ impl Cycle {
             }
         }
     }
-}
-
-fn known<'a>(seen: &crate::seen::Shared, uids: impl Iterator<Item = &'a Arc<str>>) -> Vec<Pod> {
-    let seen = seen.look();
-    uids.filter_map(|uid| seen.pod(uid).cloned()).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tensile_core::exclusion::Record;
+use tensile_core::exclusion::{Record, RecordError};
 
 /// A ConfigMap with exclusions.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +12,8 @@ pub struct Map {
     pub version: u64,
     /// The record of each key, as far as they can be read.
     pub records: BTreeMap<String, Record>,
+    /// The keys of those that a later build wrote, and their version.
+    pub newer: BTreeMap<String, u64>,
 }
 
 impl Map {
@@ -25,7 +27,12 @@ impl Map {
                     wrong.extend(damaged.iter().map(|error| format!("entry {key} of the exclusions: {error}")));
                     map.records.insert(key.clone(), record);
                 }
-                Err(error) => wrong.push(format!("entry {key} of the exclusions: {error}")),
+                Err(error) => {
+                    wrong.push(format!("entry {key} of the exclusions: {error}"));
+                    if let RecordError::Newer { version } = error {
+                        map.newer.insert(key.clone(), version);
+                    }
+                }
             }
         }
         (map, wrong)

@@ -34,6 +34,7 @@ fn what_is_damaged_or_newer_is_passed_over_and_the_rest_counts() {
     let data = json!({"owner.u": EAST, "owner.v": "{", "owner.w": r#"{"version":9}"#, "owner.x": 3});
     let (map, wrong) = Map::read(&map("m", "x", &data));
     assert_eq!(map.records.keys().collect::<Vec<_>>(), ["owner.u"]);
+    assert_eq!(map.newer, [("owner.w".to_owned(), 9)].into());
     assert_eq!(wrong.len(), 3, "{wrong:?}");
 }
 

@@ -42,7 +42,7 @@ pub use self::guard::{Guard, Permit, canary, shown};
 pub use self::job::JobFacts;
 pub use self::limits::{Buckets, Limits};
 pub use self::node::VirtualNode;
-pub use self::plan::{Cause, Eviction, Exclude, Places, Plan, Restart, World, plan};
+pub use self::plan::{Cause, Eviction, Exclude, Inquiry, Places, Plan, Restart, World, plan};
 pub use self::plugin::{Namespaces, Plugin, Strategy, Taints};
 pub use self::pod::{Owner, Phase, Pod, Trouble};
 pub use self::pool::Pools;
@@ -84,7 +84,7 @@ impl Policy {
 pub struct Protections {
     /// Pods of this priority and above (Kubernetes: system-critical from 2,000,000,000 on).
     pub priority: i32,
-    /// Pods with a persistent volume claim: the claim is bound where its volume is.
+    /// Pods with a persistent volume claim: the claim is bound where its volume is. Those of a `StatefulSet` always are.
     pub claims: bool,
     /// Pods that have started and hold data in an `emptyDir` or `hostPath`.
     pub local_storage: bool,

@@ -28,6 +28,8 @@ pub struct World<'a> {
     pub rollouts: &'a BTreeMap<Arc<str>, Rollout>,
     /// The exclusions that the cluster holds, by key.
     pub records: &'a BTreeMap<String, Record>,
+    /// The keys of those that a later build wrote, and their version. They are left as they are.
+    pub newer: &'a BTreeMap<String, u64>,
     /// Pods whose eviction was asked for, and which were not seen since, by UID.
     pub asked: &'a BTreeSet<Arc<str>>,
     /// Owners a pod of which was evicted a moment ago, by UID, and when.
@@ -78,8 +80,8 @@ pub struct Plan {
     pub restart: Vec<Restart>,
     /// Pods whose Job, or `ReplicaSet` and Deployment, have to be looked at first, by UID.
     pub ask: Vec<Arc<str>>,
-    /// Pods of which the multi-scheduler has to say first where they would fit, by UID.
-    pub fit: Vec<Arc<str>>,
+    /// Pods of which the multi-scheduler has to say first where they would fit.
+    pub fit: Vec<Inquiry>,
     /// Pods on which the condition [`names::PLACEABLE`](crate::names::PLACEABLE) has to be set to `False`, or taken away
     /// (`true`), by UID.
     pub placeable: Vec<(Arc<str>, bool)>,
@@ -107,6 +109,15 @@ pub struct Eviction {
     pub pod: Arc<str>,
     /// Why.
     pub cause: Cause,
+}
+
+/// A pod that the multi-scheduler is asked about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inquiry {
+    /// Its UID.
+    pub pod: Arc<str>,
+    /// The nodes that it is kept off since it was made, by us and not by its author: it is asked about without that.
+    pub borne: Vec<String>,
 }
 
 /// A Deployment to roll out anew.
@@ -165,7 +176,8 @@ pub fn plan(world: &World<'_>, policy: &Policy, buckets: &mut Buckets, now: Time
     let busy = in_flight.filter_map(|pod| Some(pod.owner.as_ref()?.uid.clone())).collect();
     world.guard.plan(world.records, &mut plan, now);
     let (granted, unsettled) = (BTreeMap::new(), unsettled(world, policy, now, &mut plan));
-    let mut planner = Planner { world, policy, buckets, now, outages, busy, unsettled, granted, plan };
+    let ahead = buckets.clone();
+    let mut planner = Planner { world, policy, buckets, ahead, now, outages, busy, unsettled, granted, plan };
     for found in found {
         planner.bound(&found);
     }
@@ -209,7 +221,7 @@ fn unsettled(world: &World<'_>, policy: &Policy, now: Timestamp, plan: &mut Plan
 fn placeable(world: &World<'_>, plan: &Plan) -> Vec<(Arc<str>, bool)> {
     let nowhere: BTreeSet<&str> =
         plan.held.iter().filter(|held| held.why == Why::NowhereFits).map(|held| &*held.pod).collect();
-    let unknown: BTreeSet<&str> = plan.fit.iter().map(AsRef::as_ref).collect();
+    let unknown: BTreeSet<&str> = plan.fit.iter().map(|inquiry| &*inquiry.pod).collect();
     let pods = world.pods.values().filter(|pod| !pod.deleting && !unknown.contains(&*pod.uid));
     let wrong = pods.filter(|pod| pod.unplaceable != nowhere.contains(&*pod.uid));
     wrong.map(|pod| (pod.uid.clone(), pod.unplaceable)).collect()

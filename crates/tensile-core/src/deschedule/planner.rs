@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::back_off::{earlier, later};
 use super::balance::Scales;
-use super::plan::{Cause, Eviction, Exclude, Found, Plan, Restart, World, look_again};
+use super::plan::{Cause, Eviction, Exclude, Found, Inquiry, Plan, Restart, World, look_again};
 use super::{Buckets, Held, Permit, Plugin, Pod, Policy, Strategy, Turn, Why};
 use crate::exclusion::{Exclusion, Record};
 
@@ -24,6 +24,8 @@ pub(super) struct Planner<'a, 'w> {
     pub(super) world: &'a World<'w>,
     pub(super) policy: &'a Policy,
     pub(super) buckets: &'a mut Buckets,
+    /// What would be left of them if all that is only excluded yet were evicted too.
+    pub(super) ahead: Buckets,
     pub(super) now: Timestamp,
     pub(super) outages: BTreeSet<&'a str>,
     /// Owners with a move in flight, by UID.
@@ -94,9 +96,16 @@ impl<'a, 'w> Planner<'a, 'w> {
             }
             return Ok(self.evict(pod, &owner, node, cause()));
         }
-        let mut exclude = self.exclude(pod, node, plugin.disturbs())?;
-        if !self.has_place(pod, node, plugin.disturbs(), &mut exclude.record)? {
+        let mut exclude = self.exclude(pod, node)?;
+        // An exclusion that waits for the limits could run out, and would count as a move that never was.
+        if let Err(when) = self.ahead.take(node, &pod.namespace, self.now) {
+            look_again(&mut self.plan, when);
             return Ok(false);
+        }
+        let has_place = self.has_place(pod, node, plugin.disturbs(), &mut exclude.record);
+        if has_place != Ok(true) {
+            self.ahead.give_back(node, &pod.namespace);
+            return has_place;
         }
         self.plan.exclude.push(exclude);
         self.busy.insert(owner);
@@ -118,7 +127,7 @@ impl<'a, 'w> Planner<'a, 'w> {
                 if !self.ready_nodes(pod).any(|name| name != node) {
                     return Err(Why::NowhereElse);
                 }
-                if let Err(when) = self.buckets.take(node, &pod.namespace, self.now) {
+                if let Err(when) = self.take(node, &pod.namespace) {
                     look_again(&mut self.plan, when);
                     return Ok(Some(false));
                 }
@@ -165,9 +174,15 @@ impl<'a, 'w> Planner<'a, 'w> {
         }
     }
 
+    /// Takes a token for what is done now; what is only excluded yet finds one less.
+    fn take(&mut self, node: &str, namespace: &str) -> Result<(), Timestamp> {
+        self.buckets.take(node, namespace, self.now)?;
+        self.ahead.take(node, namespace, self.now).or(Ok(()))
+    }
+
     /// Whether the limits allow it now.
     fn evict(&mut self, pod: &Pod, owner: &str, node: &str, cause: Cause) -> bool {
-        match self.buckets.take(node, &pod.namespace, self.now) {
+        match self.take(node, &pod.namespace) {
             Ok(()) => {
                 self.busy.insert(owner.into());
                 let eviction = Eviction { pod: pod.uid.clone(), cause };
@@ -185,12 +200,13 @@ impl<'a, 'w> Planner<'a, 'w> {
         }
     }
 
-    /// The record that excludes the pod's next incarnation from `node`, and leaves it somewhere to go: if it is excluded
-    /// from all other nodes, the oldest exclusion ends; unless it is only `disturbed`: then it stays.
-    fn exclude(&self, pod: &Pod, node: &str, disturbed: bool) -> Result<Exclude, Why> {
+    /// The record that excludes the pod's next incarnation from `node`.
+    fn exclude(&self, pod: &Pod, node: &str) -> Result<Exclude, Why> {
         let (back_off, key) = (&self.policy.back_off, pod.subject().key());
-        let candidates: Vec<&str> = self.ready_nodes(pod).filter(|name| *name != node).collect();
-        if candidates.is_empty() {
+        if let Some(version) = self.world.newer.get(&key) {
+            return Err(Why::NewerRecord(*version));
+        }
+        if !self.ready_nodes(pod).any(|name| name != node) {
             return Err(Why::NowhereElse);
         }
         let empty = Record::default();
@@ -200,7 +216,14 @@ impl<'a, 'w> Planner<'a, 'w> {
             let ends = ends.map(|exclusion| later(exclusion.until, back_off.most)).min();
             return Err(Why::Parked(ends.unwrap_or(self.now)));
         }
-        let mut next = back_off.excluded(record, node, self.now);
+        let record = back_off.excluded(record, node, self.now);
+        Ok(Exclude { key, record, pod: pod.uid.clone() })
+    }
+
+    /// Leaves the pod somewhere to go: if it is excluded from all nodes but `node`, the oldest exclusion in `record` ends;
+    /// unless it is only `disturbed`: then it stays.
+    fn leave_a_way(&self, pod: &Pod, node: &str, disturbed: bool, record: &mut Record) -> Result<(), Why> {
+        let candidates: Vec<&str> = self.ready_nodes(pod).filter(|name| *name != node).collect();
         let records = |name: &str| self.exclusions(pod).filter(|e| e.node == name && e.until > self.now).count();
         if candidates.iter().all(|candidate| records(candidate) > 0) {
             if disturbed {
@@ -210,25 +233,24 @@ impl<'a, 'w> Planner<'a, 'w> {
             let among = |exclusion: &&mut Exclusion| {
                 candidates.contains(&exclusion.node.as_str()) && records(&exclusion.node) == 1
             };
-            let live = next.nodes.iter_mut().filter(|exclusion| exclusion.until > self.now).filter(among);
-            let oldest = live.min_by_key(|exclusion| back_off.since(exclusion)).ok_or(Why::NowhereElse)?;
-            oldest.until = self.now;
+            let live = record.nodes.iter_mut().filter(|exclusion| exclusion.until > self.now).filter(among);
+            let since = |exclusion: &&mut Exclusion| self.policy.back_off.since(exclusion);
+            live.min_by_key(since).ok_or(Why::NowhereElse)?.until = self.now;
         }
-        Ok(Exclude { key, record: next, pod: pod.uid.clone() })
+        Ok(())
     }
 
-    /// Whether the multi-scheduler, if there is one, knows room for the pod off `node`; `false` until it was asked. Room is
-    /// counted once in a plan. Where only nodes have it that the pod would be kept off, that ends early in `record`, unless
-    /// the pod is only `disturbed`.
+    /// Whether the pod has a way off `node`; `false` until that is known. The multi-scheduler, if there is one, knows where there
+    /// is room, which is counted once in a plan. Where only nodes have it that the pod would be kept off, that ends early in
+    /// `record`, unless the pod is only `disturbed`.
     fn has_place(&mut self, pod: &Pod, node: &str, disturbed: bool, record: &mut Record) -> Result<bool, Why> {
-        let Some(places) = self.world.places else { return Ok(true) };
-        let fit = match places.fits.get(&pod.uid) {
-            None => {
-                self.plan.fit.push(pod.uid.clone());
+        let fit = match self.world.places.map(|places| places.fits.get(&pod.uid)) {
+            Some(None) => {
+                self.inquire(pod);
                 return Ok(false);
             }
-            Some(None) => return Ok(true),
-            Some(Some(fit)) => fit,
+            None | Some(Some(None)) => return self.leave_a_way(pod, node, disturbed, record).map(|()| true),
+            Some(Some(Some(fit))) => fit,
         };
         let excluded = |name: &str| record.nodes.iter().any(|one| one.node == name && one.until > self.now);
         let left = |name: &str| fit.on(name).saturating_sub(self.granted.get(name).copied().unwrap_or_default());
@@ -243,6 +265,11 @@ impl<'a, 'w> Planner<'a, 'w> {
         }
         *self.granted.entry(best).or_default() += 1;
         Ok(true)
+    }
+
+    fn inquire(&mut self, pod: &Pod) {
+        let borne = self.borne(pod).map(|exclusion| exclusion.node.clone()).collect();
+        self.plan.fit.push(Inquiry { pod: pod.uid.clone(), borne });
     }
 
     /// A pod that the upper scheduler finds no node for, if it is our doing.
@@ -282,7 +309,7 @@ impl<'a, 'w> Planner<'a, 'w> {
         let places = self.world.places?;
         match places.fits.get(&pod.uid) {
             None => {
-                self.plan.fit.push(pod.uid.clone());
+                self.inquire(pod);
                 None
             }
             Some(fit) => {
@@ -297,7 +324,7 @@ impl<'a, 'w> Planner<'a, 'w> {
     fn lift(&mut self, pod: &Pod, node: &str, owner: &str) {
         let (world, now) = (self.world, self.now);
         let ends = |exclusion: &Exclusion| exclusion.node == node && exclusion.until > now;
-        let keys = pod.subjects().into_iter().map(|subject| subject.key());
+        let keys = pod.subjects().into_iter().map(|subject| subject.key()).filter(|key| !world.newer.contains_key(key));
         let mut held = keys.filter_map(|key| world.records.get(&key).map(|record| (key, record)));
         let Some((key, record)) = held.find(|(_, record)| record.nodes.iter().any(ends)) else { return };
         let mut record = record.clone();
@@ -348,6 +375,8 @@ fn may_move<'p>(policy: &Policy, pod: &'p Pod, now: Timestamp) -> Result<&'p str
         (kind.is_none() && (pod.started || pod.finished()), "pods without a controller that have started"),
         (pod.priority >= protections.priority, "pods of its priority"),
         (pod.claims && protections.claims, "pods with a persistent volume claim"),
+        // The next pod of its name has the same claim, which may be bound where it is now.
+        (pod.claims && kind == Some("StatefulSet"), "pods of a StatefulSet with a persistent volume claim"),
         (pod.local_storage && pod.started && protections.local_storage, "pods with local data"),
         (later(pod.created, protections.min_age) > now, "young pods"),
     ];

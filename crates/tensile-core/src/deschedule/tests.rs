@@ -83,6 +83,7 @@ struct Seen {
     jobs: BTreeMap<Arc<str>, JobFacts>,
     rollouts: BTreeMap<Arc<str>, Rollout>,
     records: BTreeMap<String, Record>,
+    newer: BTreeMap<String, u64>,
     asked: BTreeSet<Arc<str>>,
     left: BTreeMap<Arc<str>, Timestamp>,
     moves: BTreeSet<Arc<str>>,
@@ -108,7 +109,7 @@ impl Seen {
 
     /// Unless there is a guard, exclusions are enforced.
     fn world<'a>(&'a self, enforced: &'a Guard) -> World<'a> {
-        let Self { pods, nodes, jobs, rollouts, records, asked, left: evicted, moves, guard, fits } = self;
+        let Self { pods, nodes, jobs, rollouts, records, newer, asked, left: evicted, moves, guard, fits } = self;
         let places = fits.as_ref().map(|fits| Places { fits, enforces: Some("multi-scheduler") });
         World {
             pods,
@@ -116,6 +117,7 @@ impl Seen {
             jobs,
             rollouts,
             records,
+            newer,
             asked,
             evicted,
             moves,

@@ -35,6 +35,8 @@ pub enum Why {
     NobodyEnforces(Arc<str>),
     /// It came back to the node that its owner is excluded from.
     NotEnforced(Arc<str>),
+    /// A later build wrote the exclusions of its owner, in this version.
+    NewerRecord(u64),
 }
 
 impl fmt::Display for Why {
@@ -58,6 +60,11 @@ impl fmt::Display for Why {
                 "it came back to {node} though its owner is excluded from it: exclusions are not enforced when pods \
                  are created. Is the webhook there?"
             ),
+            Self::NewerRecord(version) => write!(
+                f,
+                "a later build wrote the exclusions of its owner, in version {version}; this one does not know what they \
+                 say, and leaves them as they are"
+            ),
         }
     }
 }
@@ -74,6 +81,7 @@ impl Why {
             Self::NowhereFits => "NowhereFits",
             Self::Parked(_) => "Parked",
             Self::NobodyEnforces(_) | Self::NotEnforced(_) => "ExclusionNotEnforced",
+            Self::NewerRecord(_) => "ExclusionNotReadable",
         }
     }
 }

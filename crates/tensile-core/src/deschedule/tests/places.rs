@@ -13,12 +13,16 @@ fn asked(answers: &[(&str, Option<Fit>)]) -> Option<BTreeMap<Arc<str>, Option<Fi
     Some(answers.iter().map(|(uid, fit)| ((*uid).into(), fit.clone())).collect())
 }
 
+fn inquiry(pod: &str, borne: &[&str]) -> Inquiry {
+    Inquiry { pod: pod.into(), borne: borne.iter().map(|node| (*node).to_owned()).collect() }
+}
+
 #[test]
 fn a_pod_moves_only_where_there_is_room() {
     let mut seen = Seen::of(&["a", "b", "c"], &[stuck("p", "o", "a", -60)]);
     seen.fits = asked(&[]);
     let first = seen.plan(0);
-    assert_eq!((first.fit, first.exclude), (vec!["p".into()], vec![]));
+    assert_eq!((first.fit, first.exclude), (vec![inquiry("p", &[])], vec![]));
     seen.fits = asked(&[("p", fit(&[("a", 0), ("b", 0), ("c", 0)]))]);
     let nowhere = seen.plan(0);
     assert_eq!((held(&nowhere), nowhere.exclude.len()), (vec![("p", &Why::NowhereFits)], 0));
@@ -53,6 +57,14 @@ fn an_exclusion_ends_early_where_there_is_room_again() {
     assert_eq!(live(&seen.plan(0)), ["b", "a"], "there is room elsewhere");
     seen.fits = asked(&[("p", fit(&[("b", 1)]))]);
     assert_eq!(live(&seen.plan(0)), ["a"]);
+    // Where it is excluded from all others, it is known which exclusion has to end: not the oldest.
+    let mut seen = seen.excluded("owner.o", &[exclusion("b", -100, 1), exclusion("c", -200, 1)]);
+    assert_eq!(live(&seen.plan(0)), ["c", "a"]);
+    seen.fits = asked(&[("p", None)]);
+    assert_eq!(live(&seen.plan(0)), ["b", "a"], "it does not answer: as without");
+    // It was made after both, and bears them.
+    seen.fits = asked(&[]);
+    assert_eq!(seen.plan(0).fit, [inquiry("p", &["b", "c"])]);
 }
 
 #[test]
@@ -63,7 +75,7 @@ fn an_unbound_pod_goes_back_to_where_there_is_room_again() {
         "lastTransitionTime": at(-60).to_string()}]);
     let mut seen = Seen::of(&["a", "b"], &[pod]).excluded("owner.o", &[exclusion("a", -61, 1)]);
     seen.fits = asked(&[]);
-    assert_eq!(seen.plan(0).fit, [Arc::<str>::from("p")]);
+    assert_eq!(seen.plan(0).fit, [inquiry("p", &["a"])]);
     seen.fits = asked(&[("p", fit(&[("a", 0), ("b", 0)]))]);
     assert!(seen.plan(0).exclude.is_empty());
     seen.fits = asked(&[("p", fit(&[("a", 1), ("b", 0)]))]);

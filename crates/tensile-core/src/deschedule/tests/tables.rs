@@ -71,6 +71,19 @@ fn what_would_not_come_again_or_is_protected_stays() {
 }
 
 #[test]
+fn a_pod_with_a_claim_moves_if_the_policy_says_so_unless_its_successor_has_the_same_claim() {
+    let claim = json!({"spec": {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]}});
+    let mut policy = policy();
+    policy.protections.claims = false;
+    for (kind, moved) in [("ReplicaSet", 1), ("StatefulSet", 0)] {
+        let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": "o", "controller": true}]);
+        let change = with(claim.clone(), &json!({"metadata": {"ownerReferences": owner}}));
+        let plan = Seen::of(&["a", "b"], &[with(stuck("p", "o", "a", -60), &change)]).plan_by(&policy, 0);
+        assert_eq!((plan.exclude.len(), plan.held.len()), (moved, 1 - moved), "{kind}");
+    }
+}
+
+#[test]
 fn a_taint_or_a_missing_toleration_is_no_place_to_go() {
     let mut seen = Seen::of(&["a", "b"], &[stuck("p", "o", "a", -60)]);
     let cordon = VirtualNode::read(&json!({
@@ -284,6 +297,42 @@ fn limits_hold_for_all_a_node_and_a_namespace_and_fill_again() {
     assert!((0..2).all(|_| buckets.take("a", "n", at(90)).is_ok()));
     let none = Limits { per_node: Some(0), ..limits };
     assert!(Buckets::new(none).take("a", "n", at(0)).is_err_and(|when| when > at(1_000_000)));
+}
+
+#[test]
+fn no_more_is_excluded_than_the_limits_leave_room_to_evict() {
+    let pods: Vec<Value> = (0..5).map(|n| stuck(&format!("p{n}"), &format!("o{n}"), "a", -60 - n)).collect();
+    let seen = Seen::of(&["a", "b"], &pods).excluded("owner.o4", &[exclusion("a", -5, 1)]);
+    let limits = Limits { per_node: Some(3), per_namespace: None, total: None, interval: Duration::from_secs(60) };
+    let (mut buckets, guard) = (Buckets::new(limits), Guard::off());
+    let plan = plan(&seen.world(&guard), &policy(), &mut buckets, at(0));
+    let excluded: Vec<&str> = plan.exclude.iter().map(|exclude| &*exclude.pod).collect();
+    assert_eq!((evicted(&plan), excluded), (vec!["p4"], vec!["p3", "p2"]), "those that wait longest");
+    assert_eq!(plan.again, Some(at(20)));
+    // Only what is evicted takes anything for good.
+    assert!((0..2).all(|_| buckets.take("a", "n", at(0)).is_ok()) && buckets.take("a", "n", at(0)).is_err());
+}
+
+#[test]
+fn a_record_that_a_later_build_wrote_is_not_written_over() {
+    let pods = [stuck("p", "o", "a", -60), stuck("q", "other", "a", -60)];
+    let mut seen = Seen::of(&["a", "b"], &pods);
+    seen.newer.insert("owner.o".to_owned(), 2);
+    let plan = seen.plan(0);
+    let excluded: Vec<&str> = plan.exclude.iter().map(|exclude| &*exclude.key).collect();
+    assert_eq!((excluded, held(&plan)), (vec!["owner.other"], vec![("p", &Why::NewerRecord(2))]));
+    // What can be read of it elsewhere counts: that needs no write.
+    assert_eq!(evicted(&seen.clone().excluded("owner.o", &[exclusion("a", -5, 1)]).plan(0)), ["p"]);
+    // Nor is it to end an exclusion early.
+    let mut unbound = stuck("p", "o", "a", -60);
+    unbound["spec"] = json!({});
+    unbound["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "lastTransitionTime": at(-60).to_string()}]);
+    seen = Seen { pods: Seen::of(&[], &[unbound]).pods, ..seen }.excluded("owner.o", &[exclusion("a", -61, 1)]);
+    seen.nodes.remove("b");
+    assert!(seen.plan(0).exclude.is_empty());
+    seen.newer.clear();
+    assert_eq!(seen.plan(0).exclude.len(), 1);
 }
 
 #[test]
