@@ -36,6 +36,7 @@ pub struct MultiScheduler {
 /// One that is not started yet.
 pub struct Builder<'a> {
     upper: &'a Cluster,
+    name: String,
     args: Vec<String>,
     whole_nodes: bool,
     unasked: bool,
@@ -47,6 +48,12 @@ impl Builder<'_> {
     pub fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().copied().map(str::to_owned));
         self
+    }
+
+    /// Pods ask for the scheduler by this name instead: one of several side by side.
+    #[must_use]
+    pub fn called(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
     }
 
     /// The scheduler sends nodes whole instead of by name.
@@ -72,7 +79,7 @@ impl Builder<'_> {
         let client = authority.client("scheduler", &[])?;
         client.write(folder.path(), "client")?;
         let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
-        let extender = service::launch("multi-scheduler", "multi-scheduler", self.upper.folder())?
+        let extender = service::launch("multi-scheduler", &self.name, self.upper.folder())?
             .arg("--kubeconfig")
             .arg(self.upper.kubeconfig())
             .args([
@@ -86,7 +93,7 @@ impl Builder<'_> {
             .args(["--address=127.0.0.1", "--log-level=info,multi_scheduler=debug"])
             .args(&self.args);
         let config = self.scheduler_config(&port, &file).await?;
-        let scheduler = self.upper.scheduler(SCHEDULER_PROCESS, &config, &secure)?;
+        let scheduler = self.upper.scheduler(&format!("scheduler-of-{}", self.name), &config, &secure)?;
         for lower in lowers {
             add(&folder.join("clusters"), lower)?;
         }
@@ -113,6 +120,7 @@ impl Builder<'_> {
         let text =
             maps.find_map(|map| map["data"]["scheduler.yaml"].as_str()).context("the chart has no configuration")?;
         let mut config: Value = serde_saphyr::from_str(text)?;
+        config["profiles"][0]["schedulerName"] = json!(self.name);
         config["leaderElection"] = json!({ "leaderElect": false });
         config["clientConnection"]["kubeconfig"] = json!("SCHEDULER_KUBECONFIG");
         let extender = &mut config["extenders"][0];
@@ -129,13 +137,10 @@ impl Builder<'_> {
     }
 }
 
-/// Name of the kube-scheduler's process, and of its files.
-const SCHEDULER_PROCESS: &str = "second-scheduler";
-
 impl MultiScheduler {
     /// How one for pods of `upper` shall be.
     pub fn builder(upper: &Cluster) -> Builder<'_> {
-        Builder { upper, args: Vec::new(), whole_nodes: false, unasked: false }
+        Builder { upper, name: SCHEDULER.to_owned(), args: Vec::new(), whole_nodes: false, unasked: false }
     }
 
     /// Gives it the kubeconfig of one more lower cluster, called as that.
@@ -217,6 +222,15 @@ impl MultiScheduler {
             Ok(())
         })
         .await
+    }
+
+    /// The sum of a metric over all its labels.
+    pub async fn metric(&self, name: &str) -> anyhow::Result<usize> {
+        let (_, told) = self.admin("/metrics").await?;
+        let of = told.lines().filter(|line| line.split([' ', '{']).next() == Some(name));
+        let values: Vec<&str> = of.filter_map(|line| line.rsplit(' ').next()).collect();
+        ensure!(!values.is_empty(), "there is no metric {name}");
+        Ok(values.into_iter().map(str::parse::<usize>).sum::<Result<_, _>>()?)
     }
 
     async fn until<T>(&self, what: &str, mut look: impl AsyncFnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {

@@ -31,7 +31,7 @@ use crate::fleet::Fleet;
 use crate::metrics::{Known, Metrics};
 use crate::router::{Extender, router};
 use crate::sources::{Supervisor, Told, Wanted, follow_secrets, look_at_folder};
-use crate::{permissions, upper, wake};
+use crate::{permissions, pod_groups, upper, wake};
 
 /// How often room that was kept in vain is given back.
 const EXPIRE: Duration = Duration::from_secs(1);
@@ -97,6 +97,8 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         "upper cluster",
         upper::run(fleet.clone(), client.clone(), upper_cluster, starting, stop.clone()),
     );
+    let groups = readiness.condition("pod groups");
+    spawn(&mut tasks, "pod groups", pod_groups::run(fleet.clone(), client.clone(), groups, stop.clone()));
     spawn(&mut tasks, "wake-ups", {
         let (fleet, client, metrics, stop) = (fleet.clone(), client.clone(), metrics.clone(), stop.clone());
         async move { wake::run(&fleet, client, metrics, stop).await }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tensile_core::exclusion::Subject;
 use tensile_core::names;
-use tensile_core::scheduling::{Answer, Cluster, Gain, Question, Uid};
+use tensile_core::scheduling::{Answer, Question, Uid};
 
 use crate::args::Stale;
 use crate::fleet::{Fleet, VirtualNode};
@@ -57,8 +57,6 @@ struct Asking<'a> {
     bond: Option<&'a Bond>,
     /// Where it fits, as far as is known.
     fits: &'a BTreeMap<ClusterId, Arc<Question>>,
-    /// Pods that schedulers were told of and that are not seen bound.
-    told: usize,
     now: Instant,
 }
 
@@ -73,17 +71,6 @@ enum Said {
     Refused(String, Option<Refusal>),
 }
 
-/// As much room as is plenty, in pods like the one that is asked about.
-const PLENTY: u64 = 256;
-/// More pods than this may be told of and not seen bound only if each has its room.
-const MANY: usize = 128;
-
-/// Whether room must be kept for a pod that a scheduler is only told of. Where there is plenty for all that may be on their
-/// way, it need not, and finding its place in each cluster is the dearest part of an answer.
-fn is_scarce(cluster: &Cluster, question: &Question, told: usize) -> bool {
-    told > MANY || question.wants_company() || cluster.capacity(question, PLENTY) < PLENTY
-}
-
 impl Fleet {
     /// Says why the pod may not go to which of `candidates`; all others have room for it, which is kept for a while.
     pub fn filter<'a>(
@@ -95,9 +82,7 @@ impl Fleet {
     ) -> BTreeMap<&'a str, String> {
         let who = Identity::of(pod);
         self.expire(now);
-        let mut reservations = self.reservations();
-        let (kept, told) = (reservations.asked(who.uid), reservations.counts().tentative);
-        drop(reservations);
+        let kept = self.reservations().asked(who.uid);
         let lowers = self.lowers();
         for lower in kept.iter().filter_map(|cluster| lowers.get(cluster)) {
             // Nobody is woken: it is asked for again at once.
@@ -117,7 +102,7 @@ impl Fleet {
                     None,
                 )
             } else {
-                self.ask(&mut inquiry, node, Asking { uid: who.uid, bond: bond.as_ref(), fits: &fits, told, now })
+                self.ask(&mut inquiry, node, Asking { uid: who.uid, bond: bond.as_ref(), fits: &fits, now })
             };
             match (said, &node.lower) {
                 (Said::Fits(question), Some(lower)) => drop(fits.insert(lower.clone(), question)),
@@ -142,7 +127,7 @@ impl Fleet {
         } else {
             self.wakes.forget(who.uid);
         }
-        if !who.uid.is_empty() && !fits.is_empty() {
+        if !who.uid.is_empty() {
             self.keep(who.uid, fits.into_keys().collect(), now);
         }
         refused
@@ -151,7 +136,7 @@ impl Fleet {
     /// Whether the pod fits behind a virtual node. If so, room is taken for it in the same moment, so that no other pod can
     /// be told of the same; once in a cluster, though several virtual nodes may stand for it.
     fn ask(&self, inquiry: &mut Inquiry<'_>, node: &VirtualNode, asking: Asking<'_>) -> Said {
-        let Asking { uid, bond, fits, told, now } = asking;
+        let Asking { uid, bond, fits, now } = asking;
         let refusal = |question| node.lower.clone().map(|lower| Refusal { lower, question });
         let lower = match (self.lower_of(node, now), self.policy.stale) {
             (Ok(lower), _) => lower,
@@ -167,32 +152,36 @@ impl Fleet {
         if before.is_some() {
             cluster.forget(Uid::of(uid));
         }
-        let answer = cluster.ask(&question);
-        if answer.fits()
-            && let Some(reason) = bond.and_then(|bond| bond.refuses(&lower.id, &cluster, &question))
-        {
-            return Said::Refused(format!("lower cluster {}: {reason}", lower.name), refusal(Some(question)));
+        let refused = match bond {
+            Some(bond) if cluster.look(&question).fits() => bond.refuses(&lower.id, &cluster, &question),
+            _ => None,
+        };
+        let answer = if refused.is_some() || uid.is_empty() {
+            cluster.look(&question)
+        } else {
+            cluster.offer(Uid::of(uid), &question)
+        };
+        let reason = match (refused, answer) {
+            (None, Answer::Fits { .. }) => return Said::Fits(question),
+            (Some(reason), _) => reason,
+            (None, Answer::Refused { why, .. }) => why.to_string(),
+        };
+        if let Some(before) = before {
+            cluster.offer(Uid::of(uid), before);
         }
-        let taken = if answer.fits() { Some(&question) } else { before };
-        if let Some(taken) = taken.filter(|taken| !uid.is_empty() && is_scarce(&cluster, taken, told)) {
-            cluster.assume(Uid::of(uid), taken);
-        }
-        match answer {
-            Answer::Fits { .. } => Said::Fits(question),
-            Answer::Refused { why, .. } => {
-                Said::Refused(format!("lower cluster {}: {why}", lower.name), refusal(Some(question)))
-            }
-        }
+        Said::Refused(format!("lower cluster {}: {reason}", lower.name), refusal(Some(question)))
     }
 
     /// Notes that room was taken for the pod in these clusters: the scheduler will choose one of them.
     fn keep(&self, uid: &str, clusters: Vec<ClusterId>, now: Instant) {
-        let nodes = self.nodes();
         let mut reservations = self.reservations();
-        let at = reservations.node_of(uid).and_then(|node| nodes.get(node)?.lower.clone());
-        let surplus = reservations.told(uid, clusters, now + self.policy.reservation, at.as_deref());
+        let Some(bound) = reservations.bound_to(uid).cloned() else {
+            return reservations.told(uid, clusters, now + self.policy.reservation);
+        };
         drop(reservations);
-        self.give_back(uid, &surplus);
+        // The binding overtook the question: the pod counts where it went, and nowhere else.
+        self.give_back(uid, &clusters);
+        self.assume(uid, &bound);
     }
 
     /// How good each of `candidates` is for the pod. The room that is kept for it does not stand in its way.
@@ -202,14 +191,10 @@ impl Fleet {
             let node = nodes.get(name)?;
             let lower = self.lower_of(node, now).ok()?;
             let question = inquiry.question(node).ok()?;
-            let mut cluster = lower.write();
-            let was_kept = cluster.forget(uid) > Gain::None;
-            let answer = cluster.ask(&question);
-            let score = cluster.score(&question, &answer, &self.policy.weights);
-            if was_kept {
-                cluster.assume(uid, &question);
-            }
-            Some(score)
+            Some(lower.write().without(uid, |cluster| {
+                let answer = cluster.ask(&question);
+                cluster.score(&question, &answer, &self.policy.weights)
+            }))
         };
         candidates.iter().map(|&host| HostPriority { host, score: score(host).unwrap_or_default() }).collect()
     }

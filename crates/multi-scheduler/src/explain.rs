@@ -91,8 +91,8 @@ impl Fleet {
             Ok(question) => question,
             Err(reason) => return refused(called, reason),
         };
-        let cluster = lower.read();
-        let answer = cluster.ask(&question);
+        let mut cluster = lower.write();
+        let answer = cluster.look(&question);
         match &answer {
             Answer::Refused { why, .. } => refused(called, why.to_string()),
             Answer::Fits { node: witness } => Report {

@@ -92,7 +92,14 @@ impl Fleet {
 
     /// A lower cluster is followed from now on, in the place of one of the same UID.
     pub fn add(&self, lower: &Arc<Lower>) {
+        let before = self.lowers.load().get(&lower.id).cloned();
+        // Nobody is answered by it before it knows who is on their way.
+        let mut cluster = lower.write();
         self.change_lowers(|lowers| drop(lowers.insert(lower.id.clone(), lower.clone())));
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, lower)) {
+            cluster.take_over(&before.read());
+        }
+        drop(cluster);
         self.assume_below(lower);
     }
 
@@ -199,18 +206,11 @@ impl Fleet {
         }
     }
 
-    /// Something that a lower cluster refused may fit there now. Pods that are bound to it already come first.
+    /// Something that a lower cluster refused may fit there now.
     pub fn gained(&self, lower: &Lower, gain: Gain) {
-        if gain == Gain::None {
-            return;
+        if gain > Gain::None {
+            self.wakes.gained(&lower.id);
         }
-        let unkept = self.reservations().unkept();
-        if !unkept.is_empty() {
-            let nodes = self.nodes.load();
-            let here = |node: &str| nodes.get(node).is_some_and(|node| node.lower.as_ref() == Some(&lower.id));
-            unkept.iter().filter(|(_, bound)| here(&bound.node)).for_each(|(uid, bound)| self.assume(uid, bound));
-        }
-        self.wakes.gained(&lower.id);
     }
 
     fn assume_all(&self, at: impl Fn(&str) -> bool) {
@@ -224,14 +224,15 @@ impl Fleet {
     }
 
     /// Keeps room for a pod in the cluster behind the node that it is bound to.
-    fn assume(&self, uid: &str, bound: &Bound) {
+    pub(crate) fn assume(&self, uid: &str, bound: &Bound) {
         let (nodes, lowers) = (self.nodes.load(), self.lowers.load());
         let Some(node) = nodes.get(&bound.node) else { return };
         let Some(lower) = node.lower.as_ref().and_then(|id| lowers.get(id)) else { return };
         // What cannot run there takes nothing there, and says so elsewhere.
         let Ok(pod) = serde_json::from_str::<Value>(&bound.pod) else { return };
         let Ok(question) = self.inquiry(&pod).question(node) else { return };
-        let kept = lower.write().assume(Uid::of(uid), &question);
-        self.reservations().kept(uid, kept);
+        if !lower.write().assume(Uid::of(uid), &question) {
+            tracing::debug!(uid, node = bound.node, "a pod was bound for which there is no room below");
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! Pods that are of use only together: a group is offered one lower cluster, and only one that can take all of it.
 //!
-//! Who belongs together and how many there must be is said by labels, as the coscheduling plugin's users write them. Where
-//! members are is learnt from the upper watch; which cluster a group of which none is bound yet was offered is remembered for
-//! as long as room is kept for a pod.
+//! A pod names its group by a label, as the coscheduling plugin's users write it, or by a field of the core API. How many
+//! members there must be is said by the group's object, where the server has that API, else by labels. Where members are is
+//! learnt from the upper watch; which cluster a group of which none is bound yet was offered is remembered for as long as room
+//! is kept for a pod.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::reservations::ClusterId;
@@ -17,33 +19,99 @@ const NAMES: [&str; 3] =
 /// Label or annotation that says how many members there must be.
 const LEAST: &str = "pod-group.scheduling.sigs.k8s.io/min-available";
 
+/// How a pod names its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Naming {
+    /// By a label; its object is a `PodGroup` of `scheduling.x-k8s.io`.
+    Label,
+    /// By `spec.schedulingGroup`; its object is a `PodGroup` of `scheduling.k8s.io`.
+    SchedulingGroup,
+    /// By `spec.workloadRef`; it is one of those that a `Workload` of `scheduling.k8s.io` lists.
+    WorkloadRef,
+}
+
 /// A group of pods.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Group {
-    namespace: String,
+    object: GroupObject,
+    /// Which of several groups of the same object.
+    replica: String,
+}
+
+/// What says how many members a group must have.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupObject {
+    /// How pods name it.
+    pub naming: Naming,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name; of a group in a workload, `WORKLOAD/GROUP`.
+    pub name: String,
+}
+
+/// What of a pod's `spec` names its group.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Membership {
+    /// The group's object.
+    pub scheduling_group: Option<SchedulingGroup>,
+    /// The workload that lists it.
+    pub workload_ref: Option<WorkloadRef>,
+}
+
+/// A pod's `spec.schedulingGroup`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingGroup {
+    pod_group_name: Option<String>,
+}
+
+/// A pod's `spec.workloadRef`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRef {
     name: String,
+    pod_group: String,
+    #[serde(default)]
+    pod_group_replica_key: Option<String>,
 }
 
 impl Group {
-    /// The group that a pod is in, by its labels.
-    pub fn of(namespace: &str, labels: &BTreeMap<String, String>) -> Option<Self> {
-        let name = NAMES.iter().find_map(|label| labels.get(*label)).filter(|name| !name.is_empty())?;
-        Some(Self { namespace: namespace.to_owned(), name: name.clone() })
+    /// The group that a pod is in, by its labels or its `spec`.
+    pub fn of<'l>(
+        namespace: &str,
+        label: impl Fn(&'static str) -> Option<&'l str>,
+        membership: Membership,
+    ) -> Option<Self> {
+        let Membership { scheduling_group, workload_ref } = membership;
+        let group = |naming, name: String, replica: Option<String>| Self {
+            object: GroupObject { naming, namespace: namespace.to_owned(), name },
+            replica: replica.unwrap_or_default(),
+        };
+        if let Some(name) = scheduling_group.and_then(|group| group.pod_group_name) {
+            return Some(group(Naming::SchedulingGroup, name, None));
+        }
+        if let Some(WorkloadRef { name, pod_group, pod_group_replica_key }) = workload_ref {
+            return Some(group(Naming::WorkloadRef, format!("{name}/{pod_group}"), pod_group_replica_key));
+        }
+        let name = NAMES.into_iter().find_map(label).filter(|name| !name.is_empty())?;
+        Some(group(Naming::Label, name.to_owned(), None))
     }
 
-    /// The group that a pod is in, and how many of it there must be. A group without a number, or of one, is none.
-    pub fn wanted(pod: &Value) -> Option<(Self, u64)> {
+    /// The group that a pod is in, and how many of it there must be as far as the pod itself says.
+    pub fn wanted(pod: &Value) -> Option<(Self, Option<u64>)> {
         let meta = &pod["metadata"];
-        let name = NAMES.iter().find_map(|label| meta["labels"][label].as_str()).filter(|name| !name.is_empty())?;
-        let least = [&meta["labels"], &meta["annotations"]].into_iter().find_map(|map| map[LEAST].as_str())?;
-        let least = least.parse().ok().filter(|least| *least > 1)?;
-        let namespace = meta["namespace"].as_str().unwrap_or_default().to_owned();
-        Some((Self { namespace, name: name.to_owned() }, least))
+        let membership = Membership::deserialize(&pod["spec"]).unwrap_or_default();
+        let namespace = meta["namespace"].as_str().unwrap_or_default();
+        let group = Self::of(namespace, |label| meta["labels"][label].as_str(), membership)?;
+        let least = [&meta["labels"], &meta["annotations"]].into_iter().find_map(|map| map[LEAST].as_str());
+        let least = least.filter(|_| group.object.naming == Naming::Label).and_then(|least| least.parse().ok());
+        Some((group, least))
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.object.name
     }
 }
 
@@ -54,9 +122,22 @@ pub struct Gangs {
     groups: HashMap<Group, BTreeMap<String, Option<String>>>,
     group_of: HashMap<String, Group>,
     offered: HashMap<Group, (ClusterId, Instant)>,
+    /// What objects say, by the API that they are of.
+    least: BTreeMap<&'static str, BTreeMap<GroupObject, u64>>,
 }
 
 impl Gangs {
+    /// These are all groups of an API, each with how many members it must have.
+    pub fn set_least(&mut self, api: &'static str, groups: BTreeMap<GroupObject, u64>) {
+        self.least.insert(api, groups);
+    }
+
+    /// How many members a group must have, if that is more than one. What its object says counts before what its pods say.
+    pub fn least(&self, group: &Group, said: Option<u64>) -> Option<u64> {
+        let told = self.least.values().find_map(|groups| groups.get(&group.object).copied());
+        told.or(said).filter(|least| *least > 1)
+    }
+
     /// A member was seen on a node.
     pub fn bound(&mut self, uid: &str, group: Group, node: &str) {
         self.groups.entry(group.clone()).or_default().insert(uid.to_owned(), Some(node.to_owned()));
@@ -124,27 +205,54 @@ mod tests {
 
     use super::*;
 
+    fn object(naming: Naming, name: &str) -> GroupObject {
+        GroupObject { naming, namespace: "ns".to_owned(), name: name.to_owned() }
+    }
+
     fn group(name: &str) -> Group {
-        Group { namespace: "ns".to_owned(), name: name.to_owned() }
+        Group { object: object(Naming::Label, name), replica: String::new() }
     }
 
     #[test]
-    fn a_group_has_a_name_and_a_number_of_more_than_one() {
+    fn a_group_is_named_by_a_label_and_its_number_by_a_label_or_an_annotation() {
         let pod = |labels: Value| json!({"metadata": {"namespace": "ns", "labels": labels}});
         for name in NAMES {
-            assert_eq!(Group::wanted(&pod(json!({name: "g", LEAST: "3"}))), Some((group("g"), 3)));
+            assert_eq!(Group::wanted(&pod(json!({name: "g", LEAST: "3"}))), Some((group("g"), Some(3))));
         }
-        for labels in [
-            json!({NAMES[0]: "g"}),
-            json!({LEAST: "3"}),
-            json!({NAMES[0]: "g", LEAST: "1"}),
-            json!({NAMES[0]: "", LEAST: "3"}),
-        ] {
+        assert_eq!(Group::wanted(&pod(json!({NAMES[0]: "g"}))), Some((group("g"), None)));
+        for labels in [json!({LEAST: "3"}), json!({NAMES[0]: "", LEAST: "3"})] {
             assert_eq!(Group::wanted(&pod(labels)), None);
         }
         let annotated =
             json!({"metadata": {"namespace": "ns", "labels": {NAMES[0]: "g"}, "annotations": {LEAST: "2"}}});
-        assert_eq!(Group::wanted(&annotated), Some((group("g"), 2)));
+        assert_eq!(Group::wanted(&annotated), Some((group("g"), Some(2))));
+    }
+
+    #[test]
+    fn a_group_is_named_by_the_fields_of_the_core_api() {
+        let wanted = |spec: Value| {
+            let labels = json!({NAMES[0]: "labelled", LEAST: "3"});
+            Group::wanted(&json!({"metadata": {"namespace": "ns", "labels": labels}, "spec": spec})).unwrap()
+        };
+        let (group, least) = wanted(json!({"schedulingGroup": {"podGroupName": "g"}, "containers": []}));
+        assert_eq!((group.object, least), (object(Naming::SchedulingGroup, "g"), None));
+        let workload =
+            |key: Value| wanted(json!({"workloadRef": {"name": "w", "podGroup": "g", "podGroupReplicaKey": key}})).0;
+        let (first, second) = (workload(json!("0")), workload(Value::Null));
+        assert_eq!(first.object, object(Naming::WorkloadRef, "w/g"));
+        assert_eq!((&first.object, first == second), (&second.object, false), "replicas are groups of their own");
+    }
+
+    #[test]
+    fn an_object_says_how_many_members_there_must_be_before_labels_do() {
+        let mut gangs = Gangs::default();
+        assert_eq!(gangs.least(&group("g"), Some(3)), Some(3));
+        assert_eq!(gangs.least(&group("g"), Some(1)), None);
+        gangs.set_least("a", [(object(Naming::Label, "g"), 5), (object(Naming::SchedulingGroup, "h"), 2)].into());
+        assert_eq!(gangs.least(&group("g"), Some(3)), Some(5));
+        assert_eq!(gangs.least(&group("h"), None), None, "it is another kind of group");
+        gangs.set_least("a", BTreeMap::new());
+        assert_eq!(gangs.least(&group("g"), Some(3)), Some(3));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tensile_core::names;
 use tensile_core::placement::KeptKeys;
 use tensile_core::scheduling::{Question, Unknown};
+use tensile_core::tenant::Mapping;
 
 use crate::fleet::VirtualNode;
 
@@ -14,9 +15,17 @@ use crate::fleet::VirtualNode;
 pub struct Inquiry<'a> {
     pod: &'a Value,
     unknown: Unknown,
-    /// It would be the same below every virtual node, but for the label with that node's name.
+    /// It would be the same below every virtual node that calls namespaces alike, but for the label with that node's name.
     is_alike: bool,
-    known: Option<Result<Arc<Question>, String>>,
+    known: Option<Known>,
+}
+
+/// What was worked out last.
+#[derive(Debug)]
+struct Known {
+    /// How the virtual node it was worked out for calls namespaces below.
+    namespaces: Mapping,
+    question: Result<Arc<Question>, String>,
 }
 
 impl<'a> Inquiry<'a> {
@@ -30,12 +39,13 @@ impl<'a> Inquiry<'a> {
     /// # Errors
     /// When the pod cannot run there at all, a sentence for people.
     pub fn question(&mut self, node: &VirtualNode) -> Result<Arc<Question>, String> {
-        if let Some(known) = self.known.as_ref().filter(|_| self.is_alike) {
-            return known.clone();
+        let namespaces = &node.link.namespaces;
+        if let Some(known) = self.known.as_ref().filter(|known| self.is_alike && known.namespaces == *namespaces) {
+            return known.question.clone();
         }
         let question = Question::of(self.pod, &node.link, self.unknown);
         let question = question.map(Arc::new).map_err(|refused| refused.to_string());
-        self.known.insert(question).clone()
+        self.known.insert(Known { namespaces: namespaces.clone(), question }).question.clone()
     }
 }
 
@@ -53,8 +63,22 @@ fn is_alike(pod: &Value, kept: &KeptKeys) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tensile_core::pod::LinkView;
 
     use super::*;
+
+    #[test]
+    fn a_pod_is_asked_about_in_the_namespace_that_each_virtual_node_puts_it_in() {
+        let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": []}});
+        let mut inquiry = Inquiry::new(&pod, &KeptKeys::default(), Unknown::Deny);
+        let mut namespace = |namespaces| {
+            let link = LinkView { namespaces, ..LinkView::default() };
+            inquiry.question(&VirtualNode { lower: None, link }).unwrap().namespace().to_owned()
+        };
+        assert_eq!(namespace(Mapping::default()), "n");
+        assert_eq!(namespace(Mapping::Prefix("east-".to_owned())), "east-n");
+        assert_eq!(namespace(Mapping::default()), "n");
+    }
 
     #[test]
     fn a_pod_is_the_same_everywhere_unless_it_speaks_of_clusters_or_nodes() {

@@ -17,6 +17,7 @@ pub mod inquiry;
 pub mod lower;
 pub mod metrics;
 pub mod permissions;
+pub mod pod_groups;
 pub mod profile;
 pub mod reservations;
 pub mod router;

@@ -74,6 +74,7 @@ pub struct Known {
     nodes: IntGaugeVec,
     pods: IntGaugeVec,
     assumed: IntGaugeVec,
+    owed: IntGaugeVec,
     tentative: IntGauge,
     waiting: IntGauge,
     unreachable: IntGauge,
@@ -95,15 +96,16 @@ impl Known {
             )?,
             nodes: each("nodes", "Nodes of a lower cluster.")?,
             pods: each("pods", "Pods that take room on nodes of a lower cluster.")?,
-            assumed: each("assumed_pods", "Pods on their way to a lower cluster, for which room is kept there.")?,
+            assumed: each("assumed_pods", "Pods on their way to a lower cluster, which count there.")?,
+            owed: each("owed_pods", "Pods that are bound to a lower cluster and have no room there.")?,
             tentative: all("tentative_pods", "Pods that schedulers were told of and that have not been seen bound.")?,
             waiting: all("refused_pods", "Pods that were refused everywhere and are told when there is room.")?,
             unreachable: all("unreachable_clusters", "Kubeconfigs whose lower cluster cannot be followed.")?,
         })
     }
 
-    fn vectors(&self) -> [&IntGaugeVec; 4] {
-        [&self.up, &self.nodes, &self.pods, &self.assumed]
+    fn vectors(&self) -> [&IntGaugeVec; 5] {
+        [&self.up, &self.nodes, &self.pods, &self.assumed, &self.owed]
     }
 
     fn gauges(&self) -> [&IntGauge; 3] {
@@ -129,6 +131,7 @@ impl Collector for Known {
             set(&self.nodes, number(counts.nodes));
             set(&self.pods, number(counts.pods));
             set(&self.assumed, number(counts.assumed));
+            set(&self.owed, number(counts.owed));
         }
         self.tentative.set(number(self.fleet.reservations().counts().tentative));
         self.waiting.set(number(self.fleet.wakes.waiting()));

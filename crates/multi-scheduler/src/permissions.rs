@@ -14,6 +14,13 @@ pub const UPPER: &[Permission<'static>] = &[
     Permission::core("watch", "pods"),
     // The cluster is known by its UID.
     Permission::core("get", "namespaces").on("kube-system"),
+    // How many members groups must have, where the server has these kinds.
+    Permission::of("list", "scheduling.x-k8s.io", "podgroups"),
+    Permission::of("watch", "scheduling.x-k8s.io", "podgroups"),
+    Permission::of("list", "scheduling.k8s.io", "podgroups"),
+    Permission::of("watch", "scheduling.k8s.io", "podgroups"),
+    Permission::of("list", "scheduling.k8s.io", "workloads"),
+    Permission::of("watch", "scheduling.k8s.io", "workloads"),
     // Who asks for an explanation, and whether they may.
     Permission::of("create", "authentication.k8s.io", "tokenreviews"),
     Permission::of("create", "authorization.k8s.io", "subjectaccessreviews"),

@@ -4,8 +4,11 @@
 //! it is seen bound to one of them, or for a time. *Assumed*: it is bound to a virtual node; room is kept there until the
 //! lower pod is seen, or the upper one ends. *Confirmed*: the lower pod is there and counts itself; what was kept goes, in
 //! the columns of its cluster. Only the first stage is not learnt from a watch.
+//!
+//! Which node of a cluster a pod is counted on is said there ([`Cluster`](tensile_core::scheduling::Cluster)); here is only
+//! which pods are in which stage where.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,8 +22,6 @@ pub type ClusterId = Arc<str>;
 pub struct Reservations {
     tentative: HashMap<Uid, Tentative>,
     bound: HashMap<Uid, Bound>,
-    /// Bound pods for which there is no room below yet.
-    unkept: HashSet<Uid>,
     /// In order of time.
     expiring: VecDeque<(Instant, Uid)>,
     /// The UIDs of a list that is under way.
@@ -60,23 +61,14 @@ impl Reservations {
         self.tentative.remove(uid).map(|tentative| tentative.clusters).unwrap_or_default()
     }
 
-    /// A scheduler was told that the pod fits in these clusters, where room is kept until `until`. Returns where it is to be
-    /// given back at once, because the pod was seen bound in the meantime.
-    pub fn told(
-        &mut self,
-        uid: &str,
-        mut clusters: Vec<ClusterId>,
-        until: Instant,
-        at: Option<&str>,
-    ) -> Vec<ClusterId> {
-        if self.bound.contains_key(uid) {
-            clusters.retain(|cluster| Some(&**cluster) != at);
-            return clusters;
+    /// A scheduler was told that the pod, which is not known to be bound, fits in these clusters, where room is kept until
+    /// `until`.
+    pub fn told(&mut self, uid: &str, clusters: Vec<ClusterId>, until: Instant) {
+        if !clusters.is_empty() {
+            let uid: Uid = uid.into();
+            self.expiring.push_back((until, uid.clone()));
+            self.tentative.insert(uid, Tentative { until, clusters });
         }
-        let uid: Uid = uid.into();
-        self.expiring.push_back((until, uid.clone()));
-        self.tentative.insert(uid, Tentative { until, clusters });
-        Vec::new()
     }
 
     /// The pod is bound. Returns where room was kept for it, and whether it was not known to be bound there.
@@ -94,24 +86,9 @@ impl Reservations {
         (kept, new)
     }
 
-    /// Whether room could be kept for a bound pod.
-    pub fn kept(&mut self, uid: &str, kept: bool) {
-        if kept {
-            self.unkept.remove(uid);
-        } else if self.bound.contains_key(uid) {
-            self.unkept.insert(uid.into());
-        }
-    }
-
-    /// The bound pods for which there was no room.
-    pub fn unkept(&self) -> Vec<(Uid, Bound)> {
-        let all = self.unkept.iter();
-        all.filter_map(|uid| Some((uid.clone(), self.bound.get(uid)?.clone()))).collect()
-    }
-
-    /// Where the pod is bound, if it is.
-    pub fn node_of(&self, uid: &str) -> Option<&str> {
-        self.bound.get(uid).map(|bound| bound.node.as_str())
+    /// The pod as it was bound, if it is.
+    pub fn bound_to(&self, uid: &str) -> Option<&Bound> {
+        self.bound.get(uid)
     }
 
     /// The pod is there and waits for a scheduler.
@@ -122,7 +99,6 @@ impl Reservations {
     /// The pod is not on its way any more: it runs, has ended, is gone, or is bound to an ordinary node. Returns where room
     /// was kept tentatively, and the virtual node it was bound to.
     pub fn ended(&mut self, uid: &str) -> (Vec<ClusterId>, Option<Bound>) {
-        self.unkept.remove(uid);
         (self.asked(uid), self.bound.remove(uid))
     }
 
@@ -135,11 +111,7 @@ impl Reservations {
     pub fn complete(&mut self) -> Vec<(Uid, Bound)> {
         let Some(mut listed) = self.listed.take() else { return Vec::new() };
         listed.sort_unstable();
-        let gone: Vec<_> = self.bound.extract_if(|uid, _| listed.binary_search(uid).is_err()).collect();
-        for (uid, _) in &gone {
-            self.unkept.remove(uid);
-        }
-        gone
+        self.bound.extract_if(|uid, _| listed.binary_search(uid).is_err()).collect()
     }
 
     fn note(&mut self, uid: &str) {
@@ -193,7 +165,7 @@ mod tests {
     #[test]
     fn room_is_kept_where_a_scheduler_was_told_until_it_is_seen_where_the_pod_went() {
         let (mut all, now) = (Reservations::default(), Instant::now());
-        assert!(all.told("p", ids(&["a", "b"]), now, None).is_empty());
+        all.told("p", ids(&["a", "b"]), now);
         assert_eq!(all.counts(), Counts { tentative: 1, assumed: 0 });
         assert_eq!(all.bound("p", to("east")), (ids(&["a", "b"]), true));
         assert_eq!(all.bound("p", to("east")), (vec![], false));
@@ -205,26 +177,19 @@ mod tests {
     #[test]
     fn a_pod_that_is_asked_about_again_does_not_stand_in_its_own_way() {
         let (mut all, now) = (Reservations::default(), Instant::now());
-        all.told("p", ids(&["a"]), now, None);
+        all.told("p", ids(&["a"]), now);
         assert_eq!(all.asked("p"), ids(&["a"]));
         assert_eq!(all.asked("p"), ids(&[]));
-    }
-
-    #[test]
-    fn an_answer_that_the_binding_overtook_keeps_room_only_where_the_pod_is() {
-        let (mut all, now) = (Reservations::default(), Instant::now());
-        all.bound("p", to("east"));
-        assert_eq!(all.told("p", ids(&["a", "b"]), now, Some("a")), ids(&["b"]));
     }
 
     #[test]
     fn what_is_not_seen_in_time_is_given_back_once_and_a_later_answer_counts_anew() {
         let (mut all, now) = (Reservations::default(), Instant::now());
         let later = now + Duration::from_secs(1);
-        all.told("p", ids(&["a"]), now, None);
+        all.told("p", ids(&["a"]), now);
         all.asked("p");
-        all.told("p", ids(&["b"]), later, None);
-        all.told("q", ids(&["a"]), later, None);
+        all.told("p", ids(&["b"]), later);
+        all.told("q", ids(&["a"]), later);
         assert_eq!(all.expired(now), vec![]);
         all.bound("q", to("east"));
         assert_eq!(all.expired(later), vec![("p".into(), ids(&["b"]))]);
@@ -240,7 +205,7 @@ mod tests {
         all.waiting("r");
         all.bound("q", to("east"));
         assert_eq!(all.complete(), vec![("p".into(), to("east"))]);
-        assert_eq!(all.node_of("q"), Some("east"));
+        assert_eq!(all.bound_to("q"), Some(&to("east")));
         assert!(all.complete().is_empty());
     }
 }

@@ -42,8 +42,9 @@ impl Bond {
 impl Fleet {
     /// What the group of a pod wants, if it is in one.
     pub fn bond(&self, pod: &Value, uid: &str, now: Instant) -> Option<Bond> {
-        let (group, least) = Group::wanted(pod)?;
+        let (group, said) = Group::wanted(pod)?;
         let (gangs, nodes) = (self.gangs(), self.nodes());
+        let least = gangs.least(&group, said)?;
         let bound = gangs.nodes(&group, uid).find_map(|node| nodes.get(node)?.lower.clone());
         let is_bound = bound.is_some();
         let at = bound.or_else(|| gangs.offered(&group, now).cloned());

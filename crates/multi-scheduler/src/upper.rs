@@ -18,7 +18,7 @@ use tensile_runtime::watch::{self, Listing, Raw};
 use tokio_util::sync::CancellationToken;
 
 use crate::fleet::{Fleet, VirtualNode};
-use crate::gangs::Group;
+use crate::gangs::{Group, Membership, SchedulingGroup, WorkloadRef};
 
 /// Objects of a list that are held at a time.
 const PAGE: u32 = 500;
@@ -128,6 +128,8 @@ struct PodMeta {
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
     node_name: Option<String>,
+    scheduling_group: Option<SchedulingGroup>,
+    workload_ref: Option<WorkloadRef>,
 }
 
 #[derive(Default, Deserialize)]
@@ -163,9 +165,12 @@ fn pod_seen(fleet: &Fleet, raw: &Raw) {
         Ok(pod) => pod,
         Err(error) => return tracing::error!(object = ?raw, %error, "a pod was passed over: malformed"),
     };
-    let uid = &pod.metadata.uid;
-    let node = pod.spec.node_name.as_deref().filter(|node| !node.is_empty());
-    if let (Some(group), Some(node)) = (Group::of(&pod.metadata.namespace, &pod.metadata.labels), node) {
+    let PodMeta { uid, namespace, labels } = &pod.metadata;
+    let PodSpec { node_name, scheduling_group, workload_ref } = pod.spec;
+    let node = node_name.as_deref().filter(|node| !node.is_empty());
+    let membership = Membership { scheduling_group, workload_ref };
+    let group = Group::of(namespace, |label| labels.get(label).map(String::as_str), membership);
+    if let (Some(group), Some(node)) = (group, node) {
         fleet.gangs().bound(uid, group, node);
     }
     match (pod.status.phase.as_deref(), node) {

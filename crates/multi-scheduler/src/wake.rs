@@ -160,7 +160,7 @@ pub async fn run(fleet: &Fleet, client: Client, metrics: Metrics, stop: Cancella
 fn nodes_with_room(fleet: &Fleet) -> Vec<String> {
     let (lowers, now) = (fleet.lowers(), Instant::now());
     let fits = |lower: &ClusterId, refusal: &Refusal| match &refusal.question {
-        Some(question) => lowers.get(lower).is_some_and(|lower| lower.read().ask(question).fits()),
+        Some(question) => lowers.get(lower).is_some_and(|lower| lower.write().look(question).fits()),
         None => lowers.get(lower).is_some_and(|lower| lower.state(now, fleet.patience).is_ok()),
     };
     let gained = fleet.wakes.take().into_iter();

@@ -20,4 +20,5 @@ pub mod stash;
 pub mod stats;
 pub mod sync;
 pub mod tenant;
+pub mod thin;
 pub mod volume;

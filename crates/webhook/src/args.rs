@@ -95,6 +95,11 @@ pub struct Args {
     #[arg(long, value_name = "NAMESPACE", help_heading = PODS)]
     pub exclusions_namespace: Option<String>,
 
+    /// Scheduler of pods that name none, or default-scheduler, which is the same to an API server; such as multi-scheduler
+    /// [default: pods keep theirs]
+    #[arg(long, value_name = "NAME", help_heading = PODS)]
+    pub scheduler_name: Option<String>,
+
     /// How long pods stay bound to a virtual node that is lost, in seconds [default: for ever]
     #[arg(long, value_name = "SECONDS", help_heading = PODS)]
     pub node_lost_toleration_seconds: Option<u32>,
@@ -269,6 +274,7 @@ impl Settings {
                     no_host_path: args.refuse_host_path.unwrap_or_default(),
                 },
                 deny_unsupported: args.deny_unsupported.unwrap_or_default(),
+                scheduler: args.scheduler_name.filter(|name| !name.is_empty()),
             },
             follow_claims: match args.follow_selected_node {
                 None => FollowClaims::IfAllowed,

@@ -25,6 +25,8 @@ pub struct Policy {
     pub taken: Taken,
     /// Deny pods that virtual nodes refuse instead of warning their author.
     pub deny_unsupported: bool,
+    /// The scheduler of pods that name none.
+    pub scheduler: Option<String>,
 }
 
 /// What is known of the upper cluster. It is kept up to date aside: no request waits for an API server.
@@ -77,16 +79,25 @@ pub fn decide(request: &Request<'_>, policy: &Policy, known: Known<'_>) -> Verdi
         Ok(split) => {
             let mut patch = patch(&pod, &original, split, policy);
             match known.selected.choose(&request.namespace, pod.claims()) {
-                Choice::Free => {}
+                Choice::Free => patch.extend(schedule(&pod, policy)),
                 Choice::Node(node) => {
                     patch.push(Operation::Add { path: "/spec/nodeName".to_owned(), value: node.into() });
                 }
-                Choice::Undecided(why) => warnings.push(why),
+                Choice::Undecided(why) => {
+                    patch.extend(schedule(&pod, policy));
+                    warnings.push(why);
+                }
             }
             Verdict::Changed { patch, warnings }
         }
         Err(error) => Verdict::Denied(Denial { code: 422, reason: "Invalid", message: error.to_string() }),
     }
+}
+
+/// Gives the pod the operator's scheduler, unless its author chose one, or a node.
+fn schedule(pod: &Pod<'_>, policy: &Policy) -> Option<Operation> {
+    let scheduler = policy.scheduler.as_deref().filter(|scheduler| pod.takes_scheduler(scheduler))?;
+    Some(Operation::Add { path: "/spec/schedulerName".to_owned(), value: scheduler.into() })
 }
 
 /// The pod's constraints, and that it is kept off the nodes it is excluded from, divided.

@@ -13,6 +13,9 @@ use serde_json::{Map, Value, json};
 use tensile_core::exclusion::Subject;
 use tensile_core::names;
 
+/// What an API server writes into a pod that names no scheduler.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// What is read of a pod.
 #[derive(Debug, Deserialize)]
 pub struct Pod<'a> {
@@ -72,6 +75,8 @@ pub struct Spec {
     volumes: Option<Vec<Volume>>,
     #[serde(default)]
     node_name: Option<IgnoredAny>,
+    #[serde(default)]
+    scheduler_name: Option<Box<str>>,
     #[serde(default)]
     scheduling_gates: Option<Vec<IgnoredAny>>,
     #[serde(default)]
@@ -160,6 +165,13 @@ impl Pod<'_> {
         let volumes = self.spec.volumes.iter().flatten();
         let volumes = volumes.filter(move |_| self.spec.node_name.is_none() && !gated);
         volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref()).map(|claim| claim.claim_name.as_str())
+    }
+
+    /// Whether another scheduler may be put in the place of the one it has: its author chose none, nor a node. To name the
+    /// default one is to choose none: an API server writes that name itself.
+    pub fn takes_scheduler(&self, other: &str) -> bool {
+        let named = self.spec.scheduler_name.as_deref().unwrap_or_default();
+        self.spec.node_name.is_none() && named != other && ["", DEFAULT_SCHEDULER].contains(&named)
     }
 
     fn controller(&self) -> Option<&OwnerReference<'_>> {

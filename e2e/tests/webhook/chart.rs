@@ -20,6 +20,7 @@ fn variants() -> [Value; 5] {
                 "ignore-selector-keys": ["clusterID", "region"], "deny-unsupported": true, "follow-selected-node": false,
             },
             "networkPolicy": { "enabled": true, "metricsFrom": [{ "namespaceSelector": {} }] },
+            "schedulerName": "multi-scheduler",
             "tolerations": [{ "operator": "Exists" }], "nodeSelector": { "role": "infra" },
             "priorityClassName": "system-cluster-critical", "imagePullSecrets": [{ "name": "registry" }],
             "podAnnotations": { "a": "b" }, "serviceAccount": { "name": "hook", "annotations": { "a": "b" } },

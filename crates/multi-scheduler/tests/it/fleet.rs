@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use multi_scheduler::fleet::Fleet;
+use multi_scheduler::gangs::{GroupObject, Naming};
 use multi_scheduler::lower::Lower;
 use serde_json::{Value, json};
 use tensile_core::scheduling::{Kind, Profile};
@@ -96,11 +97,35 @@ fn who_is_bound_without_room_gets_it_before_anybody_is_told_of_it() {
     for uid in ["a", "b"] {
         fleet.pod_bound(uid, "east", &pod(uid, "3").to_string());
     }
-    assert_eq!(east.read().counts().assumed, 1);
+    let counts = || (east.read().counts().assumed, east.read().counts().owed);
+    assert_eq!(counts(), (2, 1));
     fleet.pod_ended("a", Some("east"));
     fleet.pod_ended("c", None);
     assert_eq!(passed(&fleet, &pod("d", "3"), &BOTH, Instant::now()), ["west"]);
-    assert_eq!(east.read().counts().assumed, 1);
+    assert_eq!(counts(), (1, 0));
+}
+
+#[test]
+fn a_question_that_the_binding_overtook_leaves_the_pod_counted_where_it_went() {
+    let (fleet, [east, west]) = pair(&["4"]);
+    let now = Instant::now();
+    fleet.pod_bound("a", "east", &pod("a", "3").to_string());
+    assert_eq!(passed(&fleet, &pod("a", "3"), &BOTH, now), BOTH, "it does not stand in its own way");
+    assert_eq!((east.read().counts().assumed, west.read().counts().assumed), (1, 0));
+    assert_eq!(passed(&fleet, &pod("b", "3"), &BOTH, now), ["west"]);
+}
+
+#[test]
+fn what_was_told_of_a_cluster_counts_when_it_is_followed_anew() {
+    let (fleet, _) = pair(&["4"]);
+    let now = Instant::now();
+    assert_eq!(passed(&fleet, &pod("a", "3"), &["east"], now), ["east"]);
+    let again = cluster("east", &["4"]);
+    fleet.add(&again);
+    assert_eq!(again.read().counts().assumed, 1);
+    assert!(passed(&fleet, &pod("b", "3"), &["east"], now).is_empty(), "the same room was told twice");
+    fleet.pod_ended("a", None);
+    assert_eq!(again.read().counts().assumed, 0);
 }
 
 #[test]
@@ -121,18 +146,17 @@ fn nothing_is_said_to_fit_in_a_cluster_that_is_not_known_unless_the_operator_wan
 }
 
 #[test]
-fn where_there_is_plenty_room_is_kept_from_the_binding_on() {
-    let east = cluster("east", &["400", "400", "400", "400"]);
+fn where_there_is_plenty_no_more_is_told_than_there_is_either() {
+    let east = cluster("east", &["100", "100", "100", "100"]);
     let fleet = fleet(policy(&[]), std::slice::from_ref(&east));
     let now = Instant::now();
-    assert_eq!(passed(&fleet, &pod("a", "1"), &["east"], now), ["east"]);
-    assert_eq!(east.read().counts().assumed, 0);
-    fleet.pod_bound("a", "east", &pod("a", "1").to_string());
-    assert_eq!(east.read().counts().assumed, 1);
-    for number in 0..200 {
-        passed(&fleet, &pod(&format!("many-{number}"), "1"), &["east"], now);
+    let told = (0..600).filter(|number| !passed(&fleet, &pod(&format!("p-{number}"), "1"), &["east"], now).is_empty());
+    let told: Vec<u32> = told.collect();
+    assert_eq!((told.len(), east.read().counts().assumed), (400, 400));
+    for number in &told {
+        fleet.pod_bound(&format!("p-{number}"), "east", &pod(&format!("p-{number}"), "1").to_string());
     }
-    assert!(east.read().counts().assumed > 50, "many are told of it: {}", east.read().counts().assumed);
+    assert_eq!((east.read().counts().assumed, east.read().counts().owed), (400, 0));
 }
 
 #[test]
@@ -190,4 +214,39 @@ fn a_group_that_fits_in_several_clusters_is_not_split() {
         assert_eq!(passed(&fleet, &member(uid, "3", "2"), &BOTH, now), first);
     }
     assert_eq!(passed(&fleet, &pod("single", "3"), &BOTH, now).len(), 1, "the other cluster is free");
+}
+
+#[test]
+fn what_is_not_known_below_is_decided_by_the_flag() {
+    let mut mounting = pod("a", "1");
+    mounting["spec"]["volumes"] = json!([{ "name": "v", "persistentVolumeClaim": { "claimName": "nobodys" } }]);
+    let mut claiming = pod("b", "1");
+    claiming["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "gpu" }]);
+    for (flag, mounts) in [("--unknown=deny", 0), ("--unknown=allow", 1)] {
+        let fleet = fleet(policy(&[flag]), &[cluster("east", &["4"])]);
+        let now = Instant::now();
+        assert_eq!(passed(&fleet, &mounting, &["east"], now).len(), mounts, "{flag}");
+        // Devices are no question of room: virtual nodes do not take such pods at all.
+        let told = fleet.filter(&claiming, &["east"], now, Timestamp::now());
+        assert!(told["east"].contains("resourceClaims"), "{flag}: {told:?}");
+    }
+}
+
+#[test]
+fn the_object_of_a_group_says_how_many_of_it_there_must_be() {
+    let (fleet, _) = pair(&["4", "4", "4"]);
+    let now = Instant::now();
+    let of = |uid: &str| {
+        let mut pod = pod(uid, "3");
+        pod["spec"]["schedulingGroup"] = json!({ "podGroupName": "gang" });
+        pod
+    };
+    assert_eq!(passed(&fleet, &of("a"), &BOTH, now), BOTH, "nobody says how many");
+    let gang =
+        GroupObject { naming: Naming::SchedulingGroup, namespace: "default".to_owned(), name: "gang".to_owned() };
+    fleet.gangs().set_least("v1", [(gang.clone(), 4)].into());
+    let told = fleet.filter(&of("a"), &BOTH, now, Timestamp::now());
+    assert_eq!(told["east"], "lower cluster east: room for 3 of the 4 pods of group gang that are to come");
+    fleet.gangs().set_least("v1", [(gang, 3)].into());
+    assert_eq!(passed(&fleet, &of("a"), &BOTH, now).len(), 1);
 }

@@ -8,20 +8,31 @@ use super::cluster::Cluster;
 use super::framework::{Cycle, Filter, Prepared};
 use super::node_set::{Mask, NodeId, nodes_of, place};
 use super::objects::Shape;
+use super::plugins;
 use super::profile::Profile;
 use super::question::Question;
 
 /// Whether the pod finds a node.
 pub(super) fn ask(cluster: &Cluster, question: &Question) -> Answer {
-    let cycle = Cycle::new(cluster, question, &[]);
-    let search = match Search::new(cluster, &cycle) {
-        Ok(search) => search,
-        Err(refused) => return refused,
-    };
-    match search.first() {
-        Some(node) => Answer::Fits { node: cluster.nodes.name(node) },
-        None => search.why(),
+    match find(cluster, question, |_| ()) {
+        Ok((node, ())) => Answer::Fits { node: cluster.nodes.name(node) },
+        Err(refused) => refused,
     }
+}
+
+/// The first node that the pod finds, and what else `then` wants to know of the search.
+///
+/// # Errors
+/// The answer, when it finds none.
+pub(super) fn find<T>(
+    cluster: &Cluster,
+    question: &Question,
+    then: impl FnOnce(&Search<'_>) -> T,
+) -> Result<(NodeId, T), Answer> {
+    let cycle = Cycle::new(cluster, question, &[]);
+    let search = Search::new(cluster, &cycle)?;
+    let node = search.first().ok_or_else(|| search.why())?;
+    Ok((node, then(&search)))
 }
 
 /// A filter that has something to say, and whose it is.
@@ -100,6 +111,12 @@ impl<'c> Search<'c> {
         (0..self.cluster.nodes.blocks()).find_map(|block| nodes_of(block, self.block(block)).next())
     }
 
+    /// Whether this node fits.
+    pub(super) fn fits_on(&self, node: NodeId) -> bool {
+        let (block, bit) = place(node);
+        self.block(block) & bit != 0
+    }
+
     /// All nodes that fit.
     pub(super) fn all(&self) -> Mask {
         let mut fit = Mask::empty(self.cluster.nodes.blocks());
@@ -107,8 +124,23 @@ impl<'c> Search<'c> {
         fit
     }
 
-    /// How many such pods fit on a node that fits, as far as pods on other nodes do not matter.
-    pub(super) fn room(&self, node: NodeId) -> u64 {
+    /// How many such pods fit, up to `most`, as far as they do not matter to one another.
+    pub(super) fn count(&self, most: u64) -> u64 {
+        let most = most.min(plugins::quota_room(self.cycle));
+        let mut room = 0_u64;
+        for block in 0..self.cluster.nodes.blocks() {
+            for node in nodes_of(block, self.block(block)) {
+                room = room.saturating_add(self.room(node));
+                if room >= most {
+                    return most;
+                }
+            }
+        }
+        room
+    }
+
+    /// How many such pods fit on a node that fits.
+    fn room(&self, node: NodeId) -> u64 {
         self.filters.iter().map(|(_, filter)| filter.room(node)).min().unwrap_or(u64::MAX)
     }
 

@@ -15,22 +15,10 @@ const PLACED: u64 = 1_000;
 /// How many replicas would find a node, up to `most`.
 pub(super) fn capacity(cluster: &Cluster, question: &Question, most: u64) -> u64 {
     let cycle = Cycle::new(cluster, question, &[]);
-    let most = most.min(plugins::quota_room(&cycle));
-    if most == 0 {
-        return 0;
-    }
     if matter_to_one_another(cluster, question) {
-        return place(cluster, question, most.min(PLACED));
+        return place(cluster, question, most.min(plugins::quota_room(&cycle)).min(PLACED));
     }
-    let Ok(search) = Search::new(cluster, &cycle) else { return 0 };
-    let mut room = 0_u64;
-    for node in search.all().iter() {
-        room = room.saturating_add(search.room(node));
-        if room >= most {
-            return most;
-        }
-    }
-    room
+    Search::new(cluster, &cycle).map_or(0, |search| search.count(most))
 }
 
 /// Whether where one replica is says where another can be, besides the room it takes on its node.

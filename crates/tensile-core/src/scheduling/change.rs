@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::objects::{Claim, CsiNode, Namespace, Node, Pod, Quota, StorageClass, Volume};
+use super::objects::{Claim, CsiNode, LimitRange, Namespace, Node, Pod, Quota, StorageClass, Volume};
 
 /// A kind of object that is followed in a lower cluster. Pods may be followed with the field selector
 /// `status.phase!=Succeeded,status.phase!=Failed`; all others whole.
@@ -16,6 +16,8 @@ pub enum Kind {
     Namespace,
     /// Quotas of namespaces: `ResourceQuota`.
     Quota,
+    /// Default amounts of namespaces: `LimitRange`.
+    LimitRange,
     /// Claims: `PersistentVolumeClaim`.
     Claim,
     /// Volumes: `PersistentVolume`.
@@ -28,11 +30,12 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Node,
         Self::Pod,
         Self::Namespace,
         Self::Quota,
+        Self::LimitRange,
         Self::Claim,
         Self::Volume,
         Self::StorageClass,
@@ -47,6 +50,7 @@ impl Kind {
             Self::Pod => ("v1", "pods"),
             Self::Namespace => ("v1", "namespaces"),
             Self::Quota => ("v1", "resourcequotas"),
+            Self::LimitRange => ("v1", "limitranges"),
             Self::Claim => ("v1", "persistentvolumeclaims"),
             Self::Volume => ("v1", "persistentvolumes"),
             Self::StorageClass => ("storage.k8s.io/v1", "storageclasses"),
@@ -63,10 +67,11 @@ impl Kind {
             serde_json::from_str(json).map(object)
         }
         match self {
-            Self::Node => of(json, Object::Node),
-            Self::Pod => of(json, Object::Pod),
+            Self::Node => Node::decode(json).map(Object::Node),
+            Self::Pod => Pod::decode(json).map(Object::Pod),
             Self::Namespace => of(json, Object::Namespace),
             Self::Quota => of(json, Object::Quota),
+            Self::LimitRange => of(json, Object::LimitRange),
             Self::Claim => of(json, Object::Claim),
             Self::Volume => of(json, Object::Volume),
             Self::StorageClass => of(json, Object::StorageClass),
@@ -86,6 +91,8 @@ pub enum Object {
     Namespace(Namespace),
     /// A quota.
     Quota(Quota),
+    /// Default amounts.
+    LimitRange(LimitRange),
     /// A claim.
     Claim(Claim),
     /// A volume.
@@ -105,6 +112,7 @@ impl Object {
             Self::Pod(_) => Kind::Pod,
             Self::Namespace(_) => Kind::Namespace,
             Self::Quota(_) => Kind::Quota,
+            Self::LimitRange(_) => Kind::LimitRange,
             Self::Claim(_) => Kind::Claim,
             Self::Volume(_) => Kind::Volume,
             Self::StorageClass(_) => Kind::StorageClass,

@@ -1,18 +1,19 @@
 //! One lower cluster, kept up to date by its watches.
 
+use std::borrow::Cow;
 use std::hash::Hash;
 
 use foldhash::{HashMap, HashSet};
 
 use super::answer::Answer;
 use super::ask;
-use super::assumed::{Assumed, Assumption};
+use super::assumed::Assumed;
 use super::capacity;
 use super::change::{Change, Gain, Kind, Object};
 use super::namespaces::Namespaces;
 use super::nodes::Nodes;
-use super::objects::Pod;
-use super::pods::{Changed, Pods};
+use super::objects::Node;
+use super::pods::Pods;
 use super::profile::Profile;
 use super::question::Question;
 use super::score;
@@ -31,7 +32,9 @@ pub struct Cluster {
     pub(super) namespaces: Namespaces,
     pub(super) storage: Storage,
     pub(super) assumed: Assumed,
-    texts: Texts,
+    /// Nothing has happened since pods on their way looked for a place.
+    pub(super) settled: bool,
+    pub(super) texts: Texts,
     /// What was listed so far of the kinds that are being listed anew.
     listed: HashMap<Kind, HashSet<Key>>,
 }
@@ -45,6 +48,8 @@ pub struct Counts {
     pub pods: usize,
     /// Pods on their way.
     pub assumed: usize,
+    /// Those of them that are bound upstairs and for which there is no room.
+    pub owed: usize,
 }
 
 /// What tells objects of a kind apart.
@@ -62,6 +67,7 @@ impl Key {
             Object::Node(node) => Self::Name(node.name.clone()),
             Object::Namespace(namespace) => Self::Name(namespace.name.clone()),
             Object::Quota(quota) => Self::Of(quota.namespace.clone(), quota.name.clone()),
+            Object::LimitRange(range) => Self::Of(range.namespace.clone(), range.name.clone()),
             Object::Claim(claim) => Self::Of(claim.namespace.clone(), claim.name.clone()),
             Object::Volume(volume) => Self::Name(volume.name.clone()),
             Object::StorageClass(class) => Self::Name(class.name.clone()),
@@ -87,6 +93,7 @@ impl Cluster {
             namespaces: Namespaces::default(),
             storage: Storage::default(),
             assumed: Assumed::default(),
+            settled: true,
             texts: Texts::default(),
             listed: HashMap::default(),
         }
@@ -132,112 +139,86 @@ impl Cluster {
     /// Whether the pod finds a node: on the first one found, or why on none.
     #[must_use]
     pub fn ask(&self, question: &Question) -> Answer {
-        ask::ask(self, question)
+        ask::ask(self, &self.admitted(question))
     }
 
     /// How many replicas of the pod would find a node, up to `most`.
     #[must_use]
     pub fn capacity(&self, question: &Question, most: u64) -> u64 {
-        capacity::capacity(self, question, most)
+        capacity::capacity(self, &self.admitted(question), most)
     }
 
     /// How good a place the cluster is for a pod that got this answer: 0 to 10, and 0 where it does not fit.
     #[must_use]
     pub fn score(&self, question: &Question, answer: &Answer, weights: &score::Weights) -> u8 {
-        score::score(self, question, answer, weights)
+        score::score(self, &self.admitted(question), answer, weights)
     }
 
-    /// Counts the pod of this upper UID as if it were on the node that the scheduler would choose, until a lower pod
-    /// appears that was made for it, or [`Cluster::forget`].
-    ///
-    /// Returns whether it is counted, here or already as a lower pod; a pod that fits nowhere is not. To be called once
-    /// the cluster is chosen, and again after an answer of `false`, whenever the cluster gains room.
-    pub fn assume(&mut self, uid: Uid, question: &Question) -> bool {
-        if self.pods.is_settled(uid) || self.assumed.contains(uid) {
-            return true;
+    /// The question for the pod as this cluster would admit it.
+    pub(super) fn admitted<'q>(&self, question: &'q Question) -> Cow<'q, Question> {
+        let mut ranges = self.namespaces.ranges.of(question.namespace()).peekable();
+        if ranges.peek().is_none() {
+            return Cow::Borrowed(question);
         }
-        let Some(node) = score::best_node(self, question) else { return false };
-        let shape = self.pods.come(&question.shape, node, &mut self.nodes, &mut self.texts);
-        let namespace = question.shape.namespace.clone();
-        self.assumed.insert(uid, Assumption::new(node, shape, namespace, question.quota.clone()));
-        true
-    }
-
-    /// The upper pod is gone, ended, or goes elsewhere: it is not on its way any more.
-    pub fn forget(&mut self, uid: Uid) -> Gain {
-        match self.assumed.remove(uid) {
-            Some(assumption) => {
-                self.pods.leave(assumption.shape, assumption.node, false, &mut self.nodes);
-                Gain::Room
-            }
-            None => Gain::None,
-        }
+        Cow::Owned(question.with_defaults(ranges))
     }
 
     /// How much is known.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts { nodes: self.nodes.len(), pods: self.pods.len(), assumed: self.assumed.len() }
+        let (assumed, owed) = (self.assumed.len(), self.assumed.owed());
+        Counts { nodes: self.nodes.len(), pods: self.pods.len(), assumed, owed }
     }
 
     /// What is left over when nothing is known.
     #[cfg(test)]
     pub(super) fn residue(&self) -> usize {
-        let names = self.namespaces.names().count() + self.namespaces.quota_names().count();
+        let within = self.namespaces.quotas.names().count() + self.namespaces.ranges.names().count();
+        let names = self.namespaces.names().count() + within;
         let storage = &self.storage;
         let storage = storage.claims.len() + storage.volumes.len() + storage.classes.len() + storage.limits.len();
-        self.nodes.residue() + self.pods.residue() + self.assumed.len() + self.listed.len() + names + storage
+        self.nodes.residue() + self.pods.residue() + self.assumed.residue() + self.listed.len() + names + storage
     }
 
     fn seen(&mut self, object: Object) -> Gain {
         let changed = match object {
-            Object::Node(node) => self.nodes.apply(node, &mut self.texts),
+            Object::Node(node) => self.seen_node(node),
             Object::Pod(pod) => return self.seen_pod(pod),
             Object::Namespace(namespace) => self.namespaces.apply(namespace),
-            Object::Quota(quota) => self.namespaces.apply_quota(quota),
+            Object::Quota(quota) => self.namespaces.quotas.apply(quota.namespace.clone(), quota.name.clone(), quota),
+            Object::LimitRange(range) => {
+                self.namespaces.ranges.apply(range.namespace.clone(), range.name.clone(), range)
+            }
             Object::Claim(claim) => put(&mut self.storage.claims, (claim.namespace.clone(), claim.name.clone()), claim),
             Object::Volume(volume) => put(&mut self.storage.volumes, volume.name.clone(), volume),
             Object::StorageClass(class) => put(&mut self.storage.classes, class.name.clone(), class),
             Object::CsiNode(node) => put(&mut self.storage.limits, node.name.clone(), node),
         };
-        if changed { Gain::Room } else { Gain::None }
+        self.gained(if changed { Gain::Room } else { Gain::None })
     }
 
-    fn seen_pod(&mut self, pod: Pod) -> Gain {
-        let mut gain = Gain::None;
-        if let Some(upper) = pod.upper {
-            if pod.node.is_some() || pod.finished {
-                gain = self.confirm(upper, pod.node.as_deref());
-            } else {
-                self.assumed.created(upper);
-            }
+    fn seen_node(&mut self, node: Node) -> bool {
+        let name = node.name.clone();
+        let changed = self.nodes.apply(node, &mut self.texts);
+        if let Some(node) = self.nodes.id(&name).filter(|_| changed) {
+            self.unseat(node, true);
         }
-        match self.pods.apply(pod, &mut self.nodes, &mut self.texts) {
-            Changed { left: true, .. } => Gain::Room,
-            Changed { came: true, .. } => gain.max(Gain::Company),
-            _ => gain,
-        }
+        changed
     }
 
-    /// The lower pod has come to `node`, or has ended: it counts itself from now on.
-    ///
-    /// The scheduler may have chosen another node than the one it was counted on. Then another pod like it that is counted
-    /// where it came to changes places with it: else that node would be full twice, and the one that is left would look
-    /// free, though one of the two has to go there.
-    fn confirm(&mut self, upper: Uid, node: Option<&str>) -> Gain {
-        let Some(assumption) = self.assumed.remove(upper) else { return Gain::None };
-        let came = node.and_then(|name| self.nodes.id(name)).filter(|came| *came != assumption.node);
-        let swapped = came.filter(|came| self.assumed.swap(assumption.shape, *came, assumption.node));
-        self.pods.leave(assumption.shape, swapped.unwrap_or(assumption.node), false, &mut self.nodes);
-        Gain::Room
+    fn lost_node(&mut self, name: &str) -> bool {
+        let Some(node) = self.nodes.remove(name) else { return false };
+        self.unseat(node, true);
+        true
     }
 
     fn gone(&mut self, kind: Kind, key: &Key) -> Gain {
         let gone = match (kind, key) {
             (Kind::Pod, Key::Uid(uid)) => self.pods.remove(*uid, &mut self.nodes),
-            (Kind::Node, Key::Name(name)) => self.nodes.remove(name).is_some(),
+            (Kind::Node, Key::Name(name)) => self.lost_node(name),
             (Kind::Namespace, Key::Name(name)) => self.namespaces.remove(name),
-            (Kind::Quota, Key::Of(namespace, name)) => self.namespaces.remove_quota(namespace, name),
+            (Kind::Quota, Key::Of(namespace, name)) => self.namespaces.quotas.remove(namespace, name),
+            (Kind::LimitRange, Key::Of(namespace, name)) => self.namespaces.ranges.remove(namespace, name),
             (Kind::Claim, Key::Of(namespace, name)) => {
                 self.storage.claims.remove(&(namespace.clone(), name.clone())).is_some()
             }
@@ -246,7 +227,7 @@ impl Cluster {
             (Kind::CsiNode, Key::Name(name)) => self.storage.limits.remove(name).is_some(),
             _ => false,
         };
-        if gone { Gain::Room } else { Gain::None }
+        self.gained(if gone { Gain::Room } else { Gain::None })
     }
 
     fn keys(&self, kind: Kind) -> Vec<Key> {
@@ -256,7 +237,8 @@ impl Cluster {
             Kind::Node => self.nodes.names().map(name).collect(),
             Kind::Pod => self.pods.uids().copied().map(Key::Uid).collect(),
             Kind::Namespace => self.namespaces.names().map(name).collect(),
-            Kind::Quota => self.namespaces.quota_names().map(of).collect(),
+            Kind::Quota => self.namespaces.quotas.names().map(of).collect(),
+            Kind::LimitRange => self.namespaces.ranges.names().map(of).collect(),
             Kind::Claim => self.storage.claims.keys().map(|(namespace, name)| of((namespace, name))).collect(),
             Kind::Volume => self.storage.volumes.keys().map(name).collect(),
             Kind::StorageClass => self.storage.classes.keys().map(name).collect(),

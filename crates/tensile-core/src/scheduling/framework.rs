@@ -201,8 +201,11 @@ impl<'a> Cycle<'a> {
     pub(super) fn domains_of(&self, key: &str, nodes: &Mask) -> Mask {
         let mut found = Mask::empty(self.nodes.blocks());
         if let Some(key) = self.nodes.labels.key(key) {
-            let hit = key.values.values().filter(|domain| domain.meets(nodes));
-            hit.for_each(|domain| found.add(domain));
+            for node in nodes.iter() {
+                if !found.contains(node) {
+                    key.around(node).into_iter().for_each(|domain| found.add(domain));
+                }
+            }
         }
         found
     }

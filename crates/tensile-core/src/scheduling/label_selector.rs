@@ -93,9 +93,9 @@ impl<'de> Deserialize<'de> for LabelSelector {
         }
         let written = Written::deserialize(deserializer)?;
         let labels = written.match_labels.iter().map(|(key, value)| Requirement {
-            key: key.clone(),
+            key: key.into(),
             operator: Operator::In,
-            values: vec![value.clone()],
+            values: vec![value.into()],
         });
         let mut all: Vec<Requirement> = labels.chain(written.match_expressions).collect();
         all.sort();

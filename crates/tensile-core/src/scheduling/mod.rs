@@ -3,8 +3,8 @@
 //! A [`Cluster`] is fed with what the watches of a lower cluster deliver ([`Change`], decoded straight into reduced
 //! [`objects`]), and asked whether a pod would find a node there ([`Cluster::ask`]), how many like it would
 //! ([`Cluster::capacity`]) and how good a place the cluster is ([`Cluster::score`]). A [`Question`] is the pod as
-//! virtual-node would create it there. Pods that are on their way are counted as if they were there
-//! ([`Cluster::assume`]).
+//! virtual-node would create it there. Pods that are on their way count from the moment that somebody is told of room for
+//! them ([`Cluster::offer`], [`Cluster::assume`]).
 //!
 //! The rules are laid out as the scheduling framework is (`framework`): one module for each upstream plugin, under its
 //! upstream name, and one list of them all. A [`Profile`] says which are on. What upstream calls Reserve is the record
@@ -34,6 +34,8 @@ mod plugins;
 mod pods;
 mod profile;
 mod question;
+mod quota_request;
+mod reserve;
 mod score;
 mod shape;
 mod storage;

@@ -1,29 +1,25 @@
-//! Namespaces and their quotas.
+//! Namespaces, and what they keep their pods to: quotas and default amounts.
 
 use std::collections::BTreeMap;
 
 use foldhash::HashMap;
 
 use super::labels::Labels;
-use super::objects::{Namespace, Quota};
+use super::objects::{LimitRange, Namespace, Quota};
 use super::text::Text;
 
 /// The namespaces of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Namespaces {
     labels: HashMap<Text, Labels>,
-    quotas: HashMap<Text, BTreeMap<Text, Quota>>,
+    pub(super) quotas: Within<Quota>,
+    pub(super) ranges: Within<LimitRange>,
 }
 
 impl Namespaces {
     /// The labels of a namespace, if it exists.
     pub(super) fn labels(&self, name: &str) -> Option<&Labels> {
         self.labels.get(name)
-    }
-
-    /// The quotas of a namespace.
-    pub(super) fn quotas(&self, namespace: &str) -> impl Iterator<Item = &Quota> {
-        self.quotas.get(namespace).into_iter().flat_map(BTreeMap::values)
     }
 
     /// Returns whether anything is different.
@@ -43,27 +39,44 @@ impl Namespaces {
     pub(super) fn names(&self) -> impl Iterator<Item = &Text> {
         self.labels.keys()
     }
+}
+
+/// Objects of a kind, by namespace and name.
+#[derive(Debug)]
+pub(super) struct Within<T>(HashMap<Text, BTreeMap<Text, T>>);
+
+impl<T> Default for Within<T> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+impl<T: PartialEq> Within<T> {
+    /// Those of a namespace.
+    pub(super) fn of(&self, namespace: &str) -> impl Iterator<Item = &T> {
+        self.0.get(namespace).into_iter().flat_map(BTreeMap::values)
+    }
 
     /// Returns whether anything is different.
-    pub(super) fn apply_quota(&mut self, quota: Quota) -> bool {
-        let quotas = self.quotas.entry(quota.namespace.clone()).or_default();
-        quotas.get(&quota.name) != Some(&quota) && {
-            quotas.insert(quota.name.clone(), quota);
+    pub(super) fn apply(&mut self, namespace: Text, name: Text, object: T) -> bool {
+        let known = self.0.entry(namespace).or_default();
+        known.get(&name) != Some(&object) && {
+            known.insert(name, object);
             true
         }
     }
 
-    pub(super) fn remove_quota(&mut self, namespace: &str, name: &str) -> bool {
-        let Some(quotas) = self.quotas.get_mut(namespace) else { return false };
-        let gone = quotas.remove(name).is_some();
-        if quotas.is_empty() {
-            self.quotas.remove(namespace);
+    pub(super) fn remove(&mut self, namespace: &str, name: &str) -> bool {
+        let Some(known) = self.0.get_mut(namespace) else { return false };
+        let gone = known.remove(name).is_some();
+        if known.is_empty() {
+            self.0.remove(namespace);
         }
         gone
     }
 
-    /// Namespaces and names of all quotas.
-    pub(super) fn quota_names(&self) -> impl Iterator<Item = (&Text, &Text)> {
-        self.quotas.iter().flat_map(|(namespace, quotas)| quotas.keys().map(move |name| (namespace, name)))
+    /// Namespaces and names of all.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&Text, &Text)> {
+        self.0.iter().flat_map(|(namespace, known)| known.keys().map(move |name| (namespace, name)))
     }
 }

@@ -57,10 +57,10 @@ impl Condition {
         let mut some = Mask::empty(left.blocks());
         match self.operator {
             Operator::In => {
-                self.values.iter().filter_map(|value| key.values.get(&**value)).for_each(|nodes| some.add(nodes));
+                self.values.iter().filter_map(|value| key.value(value)).for_each(|nodes| some.add(nodes));
             }
             Operator::NotIn => {
-                self.values.iter().filter_map(|value| key.values.get(&**value)).for_each(|nodes| left.take_out(nodes));
+                self.values.iter().filter_map(|value| key.value(value)).for_each(|nodes| left.take_out(nodes));
                 return;
             }
             Operator::Exists => some.add(&key.all),
@@ -69,7 +69,7 @@ impl Condition {
                 return;
             }
             Operator::Gt | Operator::Lt => {
-                let within = key.values.iter().filter(|(value, _)| beyond(value));
+                let within = key.values().filter(|(value, _)| beyond(value));
                 within.for_each(|(_, nodes)| some.add(nodes));
             }
             Operator::Unknown => {}

@@ -55,15 +55,11 @@ impl NodeSet {
         self.0.is_empty()
     }
 
-    /// Whether a node is in both.
-    pub(super) fn meets(&self, mask: &Mask) -> bool {
-        self.blocks().any(|(block, bits)| mask.bits(block) & bits != 0)
-    }
-
     fn blocks(&self) -> impl Iterator<Item = (usize, u64)> {
         self.0.iter().map(|(block, bits)| (*block as usize, *bits))
     }
 
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = NodeId> {
         self.blocks().flat_map(|(block, bits)| nodes_of(block, bits))
     }

@@ -70,6 +70,22 @@ impl Scalar {
     }
 }
 
+/// What is left on a node.
+#[derive(Debug)]
+pub(super) struct Left {
+    columns: [i64; COLUMNS],
+    scalars: HashMap<ResourceName, i64>,
+}
+
+impl Left {
+    /// Whether it is more of anything.
+    pub(super) fn is_more_than(&self, other: &Self) -> bool {
+        let scalar = |left: &Self, name| left.scalars.get(name).copied().unwrap_or(0);
+        self.columns.iter().zip(&other.columns).any(|(left, other)| left > other)
+            || self.scalars.keys().chain(other.scalars.keys()).any(|name| scalar(self, name) > scalar(other, name))
+    }
+}
+
 impl Nodes {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
@@ -92,6 +108,17 @@ impl Nodes {
 
     pub(super) fn taints(&self, node: NodeId) -> &[Taint] {
         self.known_row(node).map_or(&[], |known| &known.taints)
+    }
+
+    /// The nodes that are in the same domain as this one in each of these topologies.
+    pub(super) fn around<'k>(&self, node: NodeId, topologies: impl Iterator<Item = &'k Text>) -> Mask {
+        let mut left = self.known.clone();
+        for key in topologies {
+            let mut domain = Mask::empty(left.blocks());
+            self.labels.key(key).and_then(|key| key.around(node)).into_iter().for_each(|nodes| domain.add(nodes));
+            left.keep(&domain);
+        }
+        left
     }
 
     /// What there is of a column when the node is empty.
@@ -119,6 +146,21 @@ impl Nodes {
         self.scalars.get(name).and_then(|nodes| nodes.get(&node)).copied().unwrap_or_default()
     }
 
+    /// All that is left on a node.
+    pub(super) fn left_on(&self, node: NodeId) -> Left {
+        let mut columns = [i64::MIN; COLUMNS];
+        columns.iter_mut().enumerate().for_each(|(column, left)| *left = self.free(column, node));
+        let scalar =
+            |(name, nodes): (&ResourceName, &HashMap<_, Scalar>)| Some((name.clone(), nodes.get(&node)?.free()));
+        Left { columns, scalars: self.scalars.iter().filter_map(scalar).collect() }
+    }
+
+    /// Whether there is less than nothing left of anything on a node.
+    pub(super) fn is_overfull(&self, node: NodeId) -> bool {
+        let overdrawn = |nodes: &HashMap<NodeId, Scalar>| nodes.get(&node).is_some_and(|scalar| scalar.free() < 0);
+        (0..COLUMNS).any(|column| self.free(column, node) < 0) || self.scalars.values().any(overdrawn)
+    }
+
     fn column(&self, column: usize) -> &[i64] {
         self.free.get(column).map_or(&[], Vec::as_slice)
     }
@@ -130,7 +172,6 @@ impl Nodes {
     /// Brings in a node, new or changed. Returns whether anything that decides is different.
     pub(super) fn apply(&mut self, mut node: Node, texts: &mut Texts) -> bool {
         texts.share(&mut node.name);
-        node.labels.share(texts);
         let id = self.id_for(&node.name);
         let Node { name: _, labels, unschedulable, taints, allocatable, pods } = node;
         let known = Known { labels, unschedulable, taints, allocatable, pods };

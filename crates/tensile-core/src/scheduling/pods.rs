@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
+use super::change::Gain;
 use super::node_set::NodeId;
 use super::nodes::Nodes;
 use super::objects::{Pod, Shape};
@@ -22,8 +23,6 @@ const NONE: u32 = u32::MAX;
 pub(super) enum Having {
     /// Ports of their node.
     Ports,
-    /// Required pod anti-affinity.
-    AntiAffinity,
     /// Claims.
     Claims,
     /// Disks without a claim.
@@ -31,12 +30,11 @@ pub(super) enum Having {
 }
 
 impl Having {
-    const ALL: [Self; 4] = [Self::Ports, Self::AntiAffinity, Self::Claims, Self::Disks];
+    const ALL: [Self; 3] = [Self::Ports, Self::Claims, Self::Disks];
 
     fn has(self, shape: &Shape) -> bool {
         match self {
             Self::Ports => !shape.ports.is_empty(),
-            Self::AntiAffinity => !shape.anti_affinity.is_empty(),
             Self::Claims => !shape.claims.is_empty(),
             Self::Disks => !shape.disks.is_empty(),
         }
@@ -47,15 +45,52 @@ impl Having {
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     records: HashMap<Uid, Record>,
-    /// How many records there are of pods made for an upper pod, by its UID, that are bound or ended.
+    /// UIDs of upper pods whose lower pod is bound or has ended.
     settled: HashSet<Uid>,
+    /// UIDs of upper pods whose lower pod is there and waits for a node.
+    created: HashSet<Uid>,
     shapes: Vec<Option<Stored>>,
     freed: Vec<ShapeId>,
     ids: HashMap<Arc<Shape>, ShapeId>,
     in_namespace: HashMap<Text, BTreeSet<ShapeId>>,
     having: [BTreeSet<ShapeId>; Having::ALL.len()],
+    repelling: Repelling,
     /// Pods for which room was made on a node they are not bound to yet.
     nominated: HashMap<Uid, Nominated>,
+}
+
+/// Shapes with required pod anti-affinity, by whom they may keep away.
+#[derive(Debug, Default)]
+struct Repelling {
+    /// Pods of a namespace. None is empty.
+    of_namespace: HashMap<Text, BTreeSet<ShapeId>>,
+    /// Pods of namespaces that a selector says.
+    of_any: BTreeSet<ShapeId>,
+}
+
+impl Repelling {
+    fn insert(&mut self, id: ShapeId, shape: &Shape) {
+        for term in &shape.anti_affinity {
+            if term.namespace_selector.is_some() {
+                self.of_any.insert(id);
+            }
+            for namespace in &term.namespaces {
+                self.of_namespace.entry(namespace.clone()).or_default().insert(id);
+            }
+        }
+    }
+
+    fn remove(&mut self, id: ShapeId, shape: &Shape) {
+        self.of_any.remove(&id);
+        for namespace in shape.anti_affinity.iter().flat_map(|term| &term.namespaces) {
+            if let Some(ids) = self.of_namespace.get_mut(namespace) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.of_namespace.remove(namespace);
+                }
+            }
+        }
+    }
 }
 
 /// A pod.
@@ -103,6 +138,17 @@ pub(super) struct Changed {
     pub(super) came: bool,
 }
 
+impl Changed {
+    /// What may fit now.
+    pub(super) fn gain(self) -> Gain {
+        match self {
+            Self { left: true, .. } => Gain::Room,
+            Self { came: true, .. } => Gain::Company,
+            Self { .. } => Gain::None,
+        }
+    }
+}
+
 impl Pods {
     /// How many are bound to a node.
     pub(super) fn len(&self) -> usize {
@@ -114,10 +160,21 @@ impl Pods {
         self.settled.contains(&upper)
     }
 
+    /// Whether a lower pod is there that was made for this upper pod and waits for a node.
+    pub(super) fn is_created(&self, upper: Uid) -> bool {
+        self.created.contains(&upper)
+    }
+
     /// The shapes that have this.
     pub(super) fn having(&self, what: Having) -> impl Iterator<Item = &Stored> {
         let ids = Having::ALL.iter().position(|known| *known == what).and_then(|at| self.having.get(at));
         ids.into_iter().flatten().filter_map(|id| self.stored(*id))
+    }
+
+    /// The shapes whose required anti-affinity may keep pods of a namespace away.
+    pub(super) fn repelling(&self, namespace: &str) -> impl Iterator<Item = &Stored> {
+        let of_namespace = self.repelling.of_namespace.get(namespace).into_iter().flatten();
+        of_namespace.chain(&self.repelling.of_any).filter_map(|id| self.stored(*id))
     }
 
     /// The shapes of a namespace.
@@ -156,9 +213,8 @@ impl Pods {
             let left = self.remove(pod.uid, nodes);
             if let Some(upper) = upper {
                 self.record(pod.uid, Record { upper: Some(upper), node: NONE, shape: NONE, terminating: false });
-                if pod.finished {
-                    self.settled.insert(upper);
-                }
+                let among = if pod.finished { &mut self.settled } else { &mut self.created };
+                among.insert(upper);
             }
             return Changed { left, came: false };
         };
@@ -183,6 +239,7 @@ impl Pods {
             self.nominated.insert(uid, Nominated { node: id, shape, priority });
             if upper.is_some() {
                 self.record(uid, Record { upper, node: NONE, shape: NONE, terminating });
+                self.created.extend(upper);
             }
         }
         Changed { left, came: node.is_some() }
@@ -191,9 +248,10 @@ impl Pods {
     /// What is left over when nothing is known.
     #[cfg(test)]
     pub(super) fn residue(&self) -> usize {
-        let indexed: usize = self.having.iter().map(BTreeSet::len).sum();
+        let indexed: usize = self.having.iter().chain([&self.repelling.of_any]).map(BTreeSet::len).sum();
+        let indexed = indexed + self.repelling.of_namespace.len();
         let shapes = self.shapes().count() + self.ids.len() + self.in_namespace.len();
-        self.records.len() + self.settled.len() + self.nominated.len() + indexed + shapes
+        self.records.len() + self.settled.len() + self.created.len() + self.nominated.len() + indexed + shapes
     }
 
     fn record(&mut self, uid: Uid, record: Record) {
@@ -210,6 +268,7 @@ impl Pods {
         let Some(record) = self.records.remove(&uid) else { return nominated.is_some() };
         if let Some(upper) = record.upper {
             self.settled.remove(&upper);
+            self.created.remove(&upper);
         }
         if record.node == NONE {
             return nominated.is_some();
@@ -231,6 +290,16 @@ impl Pods {
         self.place(shape, node, terminating, nodes, -1);
         self.release(shape);
         nodes.let_go(node);
+    }
+
+    /// Counts a pod of this shape on the node no more, until [`Pods::put`].
+    pub(super) fn lift(&mut self, shape: ShapeId, node: NodeId, nodes: &mut Nodes) {
+        self.place(shape, node, false, nodes, -1);
+    }
+
+    /// Ends what [`Pods::lift`] began.
+    pub(super) fn put(&mut self, shape: ShapeId, node: NodeId, nodes: &mut Nodes) {
+        self.place(shape, node, false, nodes, 1);
     }
 
     fn place(&mut self, shape: ShapeId, node: NodeId, terminating: bool, nodes: &mut Nodes, pods: i8) {
@@ -263,6 +332,7 @@ impl Pods {
                 ids.insert(id);
             }
         }
+        self.repelling.insert(id, &shape);
         self.in_namespace.entry(shape.namespace.clone()).or_default().insert(id);
         self.ids.insert(Arc::clone(&shape), id);
         let stored = Some(Stored { shape, users: 1, on: HashMap::default() });
@@ -286,6 +356,7 @@ impl Pods {
         for ids in &mut self.having {
             ids.remove(&id);
         }
+        self.repelling.remove(id, &shape);
         if let Some(ids) = self.in_namespace.get_mut(&shape.namespace) {
             ids.remove(&id);
             if ids.is_empty() {

@@ -9,13 +9,14 @@ use serde_json::{Map, Value, json};
 use super::label_selector::{LabelSelector, PodTerm, WrittenTerm, or_default};
 use super::labels::Labels;
 use super::node_selector::{NodeSelector, Term};
-use super::objects::{Pod, Shape, Taint};
+use super::objects::{Amounts, LimitRange, Pod, Shape, Taint};
+use super::quota_request::QuotaRequest;
 use super::text::Text;
 use crate::names;
 use crate::placement::Malformed;
 use crate::placement::selector::{self, HardConstraints};
 use crate::pod::{LinkView, Refusal, lower_pod};
-use crate::resources::{ResourceName, ResourceVector, pod_request};
+use crate::resources::pod_request;
 
 /// What is to be said of a pod of which something is not known here: devices it claims, claims of storage that the lower
 /// cluster does not have (yet).
@@ -55,12 +56,15 @@ impl From<serde_json::Error> for Refused {
 }
 
 /// A pod that looks for a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// What it would be for others and for its node.
     pub(super) shape: Arc<Shape>,
+    /// What of its `spec` says what it requests: lower admission may add to it.
+    asked: Arc<Value>,
     pub(super) priority: i32,
-    pub(super) quota: QuotaRequest,
+    /// What it is for quotas; `None` once it is created: they count it themselves.
+    pub(super) quota: Option<QuotaRequest>,
     pub(super) node_name: Option<Text>,
     /// `nodeSelector` and required node affinity.
     pub(super) selector: NodeSelector,
@@ -103,19 +107,6 @@ pub(super) struct Spread {
     pub(super) honor_affinity: bool,
     /// Only nodes whose taints the pod tolerates are domains.
     pub(super) honor_taints: bool,
-}
-
-/// What a pod is for quotas.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct QuotaRequest {
-    /// By names as quotas use them, but for `pods`.
-    pub(super) requests: ResourceVector,
-    pub(super) limits: ResourceVector,
-    pub(super) best_effort: bool,
-    /// It has a deadline (`activeDeadlineSeconds`).
-    pub(super) terminating: bool,
-    /// It has affinity to pods of other namespaces.
-    pub(super) crosses_namespaces: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -226,14 +217,14 @@ impl Question {
             preferred.extend(Term::read(&term.preference)?.map(|read| (term.weight.clamp(0, 100), read)));
         }
         Ok(Self {
-            quota: QuotaRequest {
+            quota: Some(QuotaRequest {
                 terminating: spec.active_deadline_seconds.is_some(),
                 crosses_namespaces: affinity
                     .iter()
                     .chain(&shape.anti_affinity)
                     .any(|term| term.leaves(&shape.namespace)),
                 ..QuotaRequest::of(json)?
-            },
+            }),
             priority: read.priority,
             node_name: spec.node_name.filter(|name| !name.is_empty()),
             selector: NodeSelector::of_pod(&hard),
@@ -242,14 +233,65 @@ impl Question {
             affinity,
             spread: spread.filter_map(|constraint| constraint.hard(&shape.labels)).collect(),
             unknown,
+            asked: Arc::new(asked(json)),
             shape: Arc::new(shape),
         })
+    }
+
+    /// The question for the pod with the default amounts of its namespace, where its containers say nothing.
+    pub(super) fn with_defaults<'r>(&self, ranges: impl Iterator<Item = &'r LimitRange>) -> Self {
+        let mut asked = Value::clone(&self.asked);
+        for range in ranges {
+            for list in ["containers", "initContainers"] {
+                let containers = asked.get_mut(list).and_then(Value::as_array_mut);
+                containers.into_iter().flatten().for_each(|container| range.complete(container));
+            }
+        }
+        // What was read once, with amounts that were read too, is read again.
+        let Ok((request, quota)) = pod_request(&asked).and_then(|request| Ok((request, QuotaRequest::of(&asked)?)))
+        else {
+            return self.clone();
+        };
+        let mut shape = Shape::clone(&self.shape);
+        shape.request = Amounts::of(&request);
+        let quota = self.quota.as_ref().map(|known| QuotaRequest {
+            terminating: known.terminating,
+            crosses_namespaces: known.crosses_namespaces,
+            ..quota
+        });
+        Self { shape: Arc::new(shape), asked: Arc::new(asked), quota, ..self.clone() }
     }
 
     /// Whether other pods that come may make it fit.
     #[must_use]
     pub fn wants_company(&self) -> bool {
         !self.affinity.is_empty() || !self.spread.is_empty()
+    }
+
+    /// Whether more decides about a node than what is left on it of resources.
+    pub(super) fn is_particular(&self) -> bool {
+        let Shape { ports, anti_affinity, claims, disks, .. } = &*self.shape;
+        let alone = ports.is_empty() && anti_affinity.is_empty() && claims.is_empty() && disks.is_empty();
+        self.wants_company() || !alone
+    }
+
+    /// The topologies in which it wants to be near others.
+    pub(super) fn near(&self) -> impl Iterator<Item = &Text> {
+        self.affinity.iter().map(|term| &term.topology_key)
+    }
+
+    /// The topologies over which it spreads, or in which it keeps apart from others.
+    pub(super) fn apart(&self) -> impl Iterator<Item = &Text> {
+        let kept = self.shape.anti_affinity.iter().map(|term| &term.topology_key);
+        kept.chain(self.spread.iter().map(|constraint| &constraint.topology_key))
+    }
+
+    /// Whether both keep near and apart from the same pods.
+    pub(super) fn keeps_company_like(&self, other: &Self) -> bool {
+        self.affinity == other.affinity
+            && self.spread == other.spread
+            && self.shape.anti_affinity == other.shape.anti_affinity
+            && self.shape.namespace == other.shape.namespace
     }
 
     /// The namespace it would be in.
@@ -274,34 +316,16 @@ impl Toleration {
     }
 }
 
-impl QuotaRequest {
-    /// Its amounts, from the pod's `spec`.
-    fn of(spec: &Value) -> Result<Self, serde_json::Error> {
-        if spec.is_null() {
-            return Ok(Self { best_effort: true, ..Self::default() });
-        }
-        let requests = pod_request(spec)?;
-        let limits = pod_request(&with_limits(spec))?;
-        let main = |vector: &ResourceVector| {
-            vector
-                .iter()
-                .any(|(name, milli)| milli > 0 && (*name == ResourceName::CPU || *name == ResourceName::MEMORY))
-        };
-        Ok(Self { best_effort: !main(&requests) && !main(&limits), requests, limits, ..Self::default() })
-    }
-}
-
-/// A `spec` that requests what this one is limited to: limits add up as requests do.
-fn with_limits(spec: &Value) -> Value {
+/// The members of a `spec` that say what it requests.
+fn asked(spec: &Value) -> Value {
+    let part = |member: &str| spec.get(member).cloned().unwrap_or_default();
     let containers = |list: &str| -> Vec<Value> {
         let containers = spec.get(list).and_then(Value::as_array).into_iter().flatten();
-        let limited = |container: &Value| {
-            let limits = container.get("resources").and_then(|resources| resources.get("limits")).cloned();
-            json!({ "restartPolicy": container.get("restartPolicy"), "resources": { "requests": limits } })
-        };
-        containers.map(limited).collect()
+        let part = |container: &Value| json!({ "restartPolicy": container.get("restartPolicy"), "resources": container.get("resources") });
+        containers.map(part).collect()
     };
-    json!({ "containers": containers("containers"), "initContainers": containers("initContainers") })
+    json!({ "containers": containers("containers"), "initContainers": containers("initContainers"),
+        "overhead": part("overhead"), "resources": part("resources") })
 }
 
 #[cfg(test)]
@@ -311,17 +335,6 @@ mod tests {
     fn question(spec: &Value) -> Question {
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "labels": {"app": "a"}}, "spec": spec});
         Question::of_lower(&pod, Unknown::Allow).unwrap()
-    }
-
-    #[test]
-    fn limits_add_up_as_requests_do_and_a_pod_without_any_is_best_effort() {
-        let question = question(&json!({"containers": [
-            {"resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}, {"resources": {"limits": {"cpu": "1"}}}],
-            "initContainers": [{"resources": {"limits": {"cpu": "5"}}}], "activeDeadlineSeconds": 5}));
-        assert_eq!(question.quota.limits.get(&ResourceName::CPU), Some(5_000));
-        assert_eq!(question.quota.requests.get(&ResourceName::CPU), Some(1_000));
-        assert!(!question.quota.best_effort && question.quota.terminating);
-        assert!(self::question(&json!({"containers": [{}]})).quota.best_effort);
     }
 
     #[test]

@@ -27,7 +27,6 @@ pub struct Shape {
 impl Shape {
     pub(super) fn share(&mut self, texts: &mut Texts) {
         texts.share(&mut self.namespace);
-        self.labels.share(texts);
         self.anti_affinity.iter_mut().for_each(|term| term.share(texts));
         self.claims.iter_mut().for_each(|claim| texts.share(claim));
     }

@@ -6,6 +6,7 @@ mod columns;
 mod fuzz;
 mod oracle;
 mod plugins;
+mod reserves;
 mod scene;
 mod scores;
 mod topologies;

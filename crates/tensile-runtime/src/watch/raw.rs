@@ -8,6 +8,8 @@ use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use tensile_core::thin::Read::{self, Members, Whole};
+use tensile_core::thin::thin;
 
 /// One object as it came.
 #[derive(Clone)]
@@ -32,35 +34,36 @@ impl fmt::Debug for Raw {
     }
 }
 
+/// What is read of an object.
+const IDENTITY: Read =
+    Members(&[("metadata", Members(&[("name", Whole), ("namespace", Whole), ("resourceVersion", Whole)]))]);
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Identified<'a> {
-    #[serde(borrow)]
-    metadata: Identity<'a>,
+struct Identified {
+    metadata: Identity,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Identity<'a> {
-    #[serde(borrow)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    namespace: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    resource_version: Option<Cow<'a, str>>,
+struct Identity {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl From<Identity> for ObjectMeta {
+    fn from(Identity { name, namespace, resource_version }: Identity) -> Self {
+        Self { name, namespace, resource_version, ..Self::default() }
+    }
 }
 
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let Identified { metadata } = serde_json::from_str(text.get()).unwrap_or_default();
-        let meta = ObjectMeta {
-            name: metadata.name.map(Cow::into_owned),
-            namespace: metadata.namespace.map(Cow::into_owned),
-            resource_version: metadata.resource_version.map(Cow::into_owned),
-            ..ObjectMeta::default()
-        };
-        Ok(Self { meta, text })
+        let identity = thin(text.get(), &IDENTITY).unwrap_or_default();
+        let Identified { metadata } = serde_json::from_str(&identity).unwrap_or_default();
+        Ok(Self { meta: metadata.into(), text })
     }
 }
 

@@ -193,3 +193,20 @@ fn a_pod_that_is_no_pod_is_denied() {
         assert!(denial.message.starts_with(&format!("the pod cannot be read: {reason}")), "{}", denial.message);
     }
 }
+
+#[test]
+fn a_pod_that_names_no_scheduler_gets_the_operators() {
+    let policy = Policy { scheduler: Some("multi-scheduler".to_owned()), ..Policy::default() };
+    let scheduler =
+        |spec: Value, policy: &Policy| admitted(&virtual_pod(&spec), policy)["spec"]["schedulerName"].clone();
+    // The second is what an API server sends for the first.
+    for spec in [json!({}), json!({"schedulerName": "default-scheduler"}), json!({"schedulerName": "multi-scheduler"})]
+    {
+        assert_eq!(scheduler(spec.clone(), &policy), "multi-scheduler", "{spec}");
+        assert_eq!(scheduler(spec.clone(), &Policy::default()), spec["schedulerName"], "nobody asked for that");
+    }
+    assert_eq!(scheduler(json!({"schedulerName": "mine"}), &policy), "mine");
+    assert_eq!(scheduler(json!({"nodeName": "east"}), &policy), Value::Null, "its author chose the node");
+    let once = admitted(&plain_pod(), &policy);
+    assert_eq!(on_create(&once, &policy), Verdict::Changed { patch: vec![], warnings: vec![] });
+}

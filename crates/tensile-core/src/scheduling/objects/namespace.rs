@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de};
 
 use super::super::labels::Labels;
 use super::super::text::Text;
-use super::or_default;
+use super::{Written, or_default};
 use crate::resources::ResourceVector;
 
 /// A namespace.
@@ -55,11 +55,8 @@ struct Meta {
 
 impl<'de> Deserialize<'de> for Namespace {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Written {
-            metadata: Meta,
-        }
-        let Meta { name, labels, .. } = Written::deserialize(deserializer)?.metadata;
+        let written = Written::<Meta, de::IgnoredAny, de::IgnoredAny>::deserialize(deserializer)?;
+        let Meta { name, labels, .. } = written.metadata;
         Ok(Self { name, labels })
     }
 }
@@ -94,15 +91,7 @@ struct QuotaStatus {
 
 impl<'de> Deserialize<'de> for Quota {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Written {
-            metadata: Meta,
-            #[serde(default, deserialize_with = "or_default")]
-            spec: QuotaSpec,
-            #[serde(default, deserialize_with = "or_default")]
-            status: QuotaStatus,
-        }
-        let Written { metadata, spec, status } = Written::deserialize(deserializer)?;
+        let Written::<Meta, QuotaSpec, QuotaStatus> { metadata, spec, status } = Written::deserialize(deserializer)?;
         let plain =
             spec.scopes.into_iter().map(|name| Scope { name, operator: "Exists".into(), values: Box::default() });
         let selected = spec.scope_selector.into_values().flatten().map(|expression| Scope {

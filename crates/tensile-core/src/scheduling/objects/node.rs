@@ -5,8 +5,10 @@ use serde::{Deserialize, Deserializer};
 use super::super::amounts::{Amounts, units};
 use super::super::labels::Labels;
 use super::super::text::Text;
-use super::or_default;
+use super::{Written, or_default};
 use crate::resources::{ResourceName, ResourceVector};
+use crate::thin::Read::{self, Members, Whole};
+use crate::thin::thin;
 
 /// A node. Whether it is ready is not here: schedulers look at taints alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,23 @@ pub struct Node {
     pub pods: i64,
 }
 
+impl Node {
+    /// Reads a node.
+    ///
+    /// # Errors
+    /// When a member that counts has another shape than the API's.
+    pub fn decode(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(thin(json, &READ).as_deref().unwrap_or(json))
+    }
+}
+
+/// What is read of a node.
+const READ: Read = Members(&[
+    ("metadata", Members(&[("name", Whole), ("labels", Whole)])),
+    ("spec", Members(&[("unschedulable", Whole), ("taints", Whole)])),
+    ("status", Members(&[("allocatable", Whole)])),
+]);
+
 /// A taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub struct Taint {
@@ -39,14 +58,6 @@ pub struct Taint {
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Written {
-            metadata: Meta,
-            #[serde(default, deserialize_with = "or_default")]
-            spec: Spec,
-            #[serde(default, deserialize_with = "or_default")]
-            status: Status,
-        }
         #[derive(Deserialize)]
         struct Meta {
             name: Text,
@@ -67,7 +78,7 @@ impl<'de> Deserialize<'de> for Node {
             #[serde(deserialize_with = "or_default")]
             allocatable: ResourceVector,
         }
-        let Written { metadata, spec, status } = Written::deserialize(deserializer)?;
+        let Written::<Meta, Spec, Status> { metadata, spec, status } = Written::deserialize(deserializer)?;
         Ok(Self {
             name: metadata.name,
             labels: metadata.labels,

@@ -9,10 +9,12 @@ use super::super::label_selector::{PodTerm, WrittenTerm};
 use super::super::labels::Labels;
 use super::super::text::Text;
 use super::super::uid::Uid;
-use super::or_default;
-use super::{Disk, HostPort, Protocol, Shape};
+use super::{Disk, HostPort, Protocol, Shape, Written, or_default};
+use crate::names;
 use crate::resources::ResourceVector;
 use crate::resources::request;
+use crate::thin::Read::{self, Items, Members, Whole};
+use crate::thin::thin;
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,15 +37,74 @@ pub struct Pod {
     pub shape: Shape,
 }
 
-#[derive(Deserialize)]
-struct Written<'a> {
-    #[serde(borrow)]
-    metadata: Meta<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    spec: Spec<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    status: request::Status<'a>,
+impl Pod {
+    /// Reads a pod.
+    ///
+    /// # Errors
+    /// When a member that counts has another shape than the API's.
+    pub fn decode(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(thin(json, &READ).as_deref().unwrap_or(json))
+    }
 }
+
+/// What is read of a pod.
+const READ: Read = Members(&[
+    (
+        "metadata",
+        Members(&[
+            ("name", Whole),
+            ("namespace", Whole),
+            ("uid", Whole),
+            ("labels", Whole),
+            ("annotations", Members(&[(names::UPPER_UID, Whole)])),
+            ("deletionTimestamp", Whole),
+        ]),
+    ),
+    (
+        "spec",
+        Members(&[
+            ("nodeName", Whole),
+            ("containers", Items(&CONTAINER)),
+            ("initContainers", Items(&CONTAINER)),
+            ("overhead", Whole),
+            ("resources", RESOURCES),
+            ("priority", Whole),
+            ("affinity", Members(&[("podAntiAffinity", Members(&[(REQUIRED, Whole)]))])),
+            ("volumes", Items(&VOLUME)),
+        ]),
+    ),
+    (
+        "status",
+        Members(&[
+            ("phase", Whole),
+            ("nominatedNodeName", Whole),
+            ("conditions", Items(&Members(&[("type", Whole), ("reason", Whole)]))),
+            ("containerStatuses", Items(&CONTAINER_STATUS)),
+            ("initContainerStatuses", Items(&CONTAINER_STATUS)),
+            ("resources", RESOURCES),
+            ("allocatedResources", Whole),
+            ("nodeAllocatableResourceClaimStatuses", Items(&Members(&[("resources", Whole)]))),
+        ]),
+    ),
+]);
+const RESOURCES: Read = Members(&[("requests", Whole)]);
+const CONTAINER: Read = Members(&[
+    ("name", Whole),
+    ("resources", RESOURCES),
+    ("restartPolicy", Whole),
+    ("ports", Items(&Members(&[("hostPort", Whole), ("hostIP", Whole), ("protocol", Whole)]))),
+]);
+const CONTAINER_STATUS: Read = Members(&[("name", Whole), ("resources", RESOURCES), ("allocatedResources", Whole)]);
+const VOLUME: Read = Members(&[
+    ("name", Whole),
+    ("persistentVolumeClaim", Whole),
+    ("ephemeral", Whole),
+    ("gcePersistentDisk", Whole),
+    ("awsElasticBlockStore", Whole),
+    ("iscsi", Whole),
+    ("rbd", Whole),
+]);
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -156,7 +217,8 @@ struct Rbd {
 
 impl<'de> Deserialize<'de> for Pod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Written { metadata, spec, status } = Written::deserialize(deserializer)?;
+        let written = Written::<Meta<'de>, Spec<'de>, request::Status<'de>>::deserialize(deserializer)?;
+        let Written { metadata, spec, status } = written;
         let nonempty = |name: Option<Text>| name.filter(|name| !name.is_empty());
         let (claims, disks) = mounts(&metadata.name, spec.volumes);
         let terms = spec.affinity.pod_anti_affinity.terms.into_iter();

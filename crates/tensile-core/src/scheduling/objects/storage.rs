@@ -9,7 +9,7 @@ use super::super::label_selector::LabelSelector;
 use super::super::labels::Labels;
 use super::super::node_selector::{NodeSelector, Term};
 use super::super::text::Text;
-use super::or_default;
+use super::{Written, or_default};
 use crate::resources::{Quantity, ResourceName, ResourceVector};
 
 /// How a volume may be mounted.
@@ -167,14 +167,6 @@ fn storage(list: &ResourceVector) -> i64 {
 
 impl<'de> Deserialize<'de> for Claim {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Written {
-            metadata: Meta,
-            #[serde(default, deserialize_with = "or_default")]
-            spec: Spec,
-            #[serde(default, deserialize_with = "or_default")]
-            status: Status,
-        }
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Spec {
@@ -193,7 +185,7 @@ impl<'de> Deserialize<'de> for Claim {
         struct Status {
             phase: Option<Box<str>>,
         }
-        let Written { metadata, spec, status } = Written::deserialize(deserializer)?;
+        let Written::<Meta, Spec, Status> { metadata, spec, status } = Written::deserialize(deserializer)?;
         let volume = spec.volume_name.filter(|name| !name.is_empty());
         Ok(Self {
             namespace: metadata.namespace,
@@ -214,14 +206,6 @@ impl<'de> Deserialize<'de> for Claim {
 
 impl<'de> Deserialize<'de> for Volume {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Written {
-            metadata: Meta,
-            #[serde(default, deserialize_with = "or_default")]
-            spec: Spec,
-            #[serde(default, deserialize_with = "or_default")]
-            status: Status,
-        }
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Spec {
@@ -259,7 +243,7 @@ impl<'de> Deserialize<'de> for Volume {
         struct Status {
             phase: Option<Box<str>>,
         }
-        let Written { metadata, spec, status } = Written::deserialize(deserializer)?;
+        let Written::<Meta, Spec, Status> { metadata, spec, status } = Written::deserialize(deserializer)?;
         let capacity = spec.capacity.get("storage").map_or(0, |storage| storage.units());
         Ok(Self {
             name: metadata.name,
@@ -281,7 +265,7 @@ impl<'de> Deserialize<'de> for StorageClass {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Written {
+        struct Class {
             metadata: Meta,
             #[serde(default)]
             provisioner: Text,
@@ -301,7 +285,7 @@ impl<'de> Deserialize<'de> for StorageClass {
             #[serde(default, deserialize_with = "or_default")]
             values: Vec<Box<str>>,
         }
-        let written = Written::deserialize(deserializer)?;
+        let written = Class::deserialize(deserializer)?;
         let term = |topology: Topology| {
             let expressions = topology.match_label_expressions.into_iter();
             Term::of_labels(expressions.map(|expression| (expression.key, expression.values.into())))
@@ -319,12 +303,6 @@ impl<'de> Deserialize<'de> for StorageClass {
 
 impl<'de> Deserialize<'de> for CsiNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Written {
-            metadata: Meta,
-            #[serde(default, deserialize_with = "or_default")]
-            spec: Spec,
-        }
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Spec {
@@ -342,7 +320,7 @@ impl<'de> Deserialize<'de> for CsiNode {
         struct Allocatable {
             count: Option<u32>,
         }
-        let Written { metadata, spec } = Written::deserialize(deserializer)?;
+        let Written::<Meta, Spec, de::IgnoredAny> { metadata, spec, .. } = Written::deserialize(deserializer)?;
         let limit = |driver: Driver| Some((driver.name, driver.allocatable.count?));
         Ok(Self { name: metadata.name, limits: spec.drivers.into_iter().filter_map(limit).collect() })
     }

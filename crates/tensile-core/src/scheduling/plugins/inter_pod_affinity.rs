@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::super::framework::{Cycle, Filter, Plugin, Prepared};
 use super::super::label_selector::PodTerm;
-use super::super::node_set::Mask;
-use super::super::pods::Having;
+use super::super::node_set::{Mask, NodeId};
+use super::super::objects::Shape;
 use super::super::text::Text;
 
 pub(super) const NAME: &str = "InterPodAffinity";
@@ -44,23 +44,23 @@ fn namespaces(term: &PodTerm) -> Option<&[Text]> {
 
 /// The nodes where a pod that is there keeps the new one away.
 fn unwelcome(cycle: &Cycle<'_>) -> Mask {
+    let question = &cycle.question.shape;
     let mut found = Mask::empty(cycle.nodes.blocks());
-    let stored = cycle
-        .pods
-        .having(Having::AntiAffinity)
-        .map(|stored| (&stored.shape, stored.on.keys().copied().collect::<Vec<_>>()));
-    let extra = cycle.extra.iter().map(|(node, shape)| (shape, vec![*node]));
-    for (shape, nodes) in stored.chain(extra) {
-        let mut hates = shape.anti_affinity.iter().filter(|term| cycle.matches(term, &cycle.question.shape)).peekable();
+    let mut keep_away = |shape: &Shape, nodes: &mut dyn Iterator<Item = NodeId>| {
+        let mut hates = shape.anti_affinity.iter().filter(|term| cycle.matches(term, question)).peekable();
         if hates.peek().is_none() {
-            continue;
+            return;
         }
         let mut on = Mask::empty(cycle.nodes.blocks());
-        for node in nodes {
-            on.insert(node);
-        }
+        nodes.for_each(|node| on.insert(node));
         on.keep(&cycle.nodes.known);
         hates.for_each(|term| found.join(&cycle.domains_of(&term.topology_key, &on)));
+    };
+    for stored in cycle.pods.repelling(&question.namespace) {
+        keep_away(&stored.shape, &mut stored.on.keys().copied());
+    }
+    for (node, shape) in cycle.extra {
+        keep_away(shape, &mut std::iter::once(*node));
     }
     found
 }

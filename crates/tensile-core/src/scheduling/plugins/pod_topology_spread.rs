@@ -48,27 +48,22 @@ fn even(cycle: &Cycle<'_>, constraint: &Spread, labelled: &Mask) -> Mask {
     }
     let shape = &cycle.question.shape;
     let on_node = pods_by_node(cycle, constraint, &shape.namespace);
-    let mut domains = Vec::new();
-    let (mut least, mut count) = (i64::MAX, 0_i64);
-    if let Some(key) = cycle.nodes.labels.key(&constraint.topology_key) {
-        for domain in key.values.values() {
-            let counted = domain.iter().filter(|node| eligible.contains(*node));
-            let pods: i64 = counted.filter_map(|node| on_node.get(node as usize)).sum();
-            if domain.meets(&eligible) {
-                least = least.min(pods);
-                count += 1;
-            }
-            domains.push((domain, pods));
+    let mut nodes = Mask::empty(labelled.blocks());
+    let Some(key) = cycle.nodes.labels.key(&constraint.topology_key) else { return nodes };
+    // How many pods are in each domain; `None` while no node of it is eligible.
+    let mut domains: Vec<Option<i64>> = vec![None; key.domains()];
+    for node in eligible.iter() {
+        if let Some(pods) = key.domain_of(node).and_then(|domain| domains.get_mut(domain)) {
+            *pods = Some(pods.unwrap_or(0) + on_node.get(node as usize).copied().unwrap_or(0));
         }
     }
-    if count < constraint.min_domains {
-        least = 0;
-    }
+    let count = i64::try_from(domains.iter().flatten().count()).unwrap_or(i64::MAX);
+    let least = domains.iter().flatten().copied().min().filter(|_| count >= constraint.min_domains).unwrap_or(0);
     let own = i64::from(constraint.selector.as_ref().is_some_and(|selector| selector.matches(&shape.labels)));
-    let mut nodes = Mask::empty(labelled.blocks());
-    for (domain, pods) in domains {
+    for node in labelled.iter() {
+        let pods = key.domain_of(node).and_then(|domain| domains.get(domain).copied().flatten()).unwrap_or(0);
         if (pods + own).saturating_sub(least) <= constraint.max_skew {
-            nodes.add(domain);
+            nodes.insert(node);
         }
     }
     nodes

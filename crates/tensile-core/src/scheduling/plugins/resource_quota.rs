@@ -1,12 +1,12 @@
 //! Refuses pods that a quota of their namespace would refuse when they are created.
 //!
-//! A quota that wants each container to name its requests is not modelled: a `LimitRange` may add them.
+//! A quota that wants each container to name its requests is not modelled.
 
 use serde_json::Value;
 
 use super::super::framework::{Cycle, Plugin, Prepared};
 use super::super::objects::Quota;
-use super::super::question::QuotaRequest;
+use super::super::quota_request::QuotaRequest;
 use crate::resources::ResourceName;
 
 pub(super) const NAME: &str = "ResourceQuota";
@@ -26,11 +26,11 @@ impl Plugin for ResourceQuota {
     }
 
     fn pre_filter<'c>(&'c self, cycle: &'c Cycle<'_>) -> Prepared<'c> {
-        let Cycle { question, .. } = cycle;
-        let namespace = question.namespace();
-        for quota in cycle.namespaces.quotas(namespace).filter(|quota| counts(quota, &question.quota)) {
+        let Some(asked) = &cycle.question.quota else { return Prepared::Skip };
+        let namespace = cycle.question.namespace();
+        for quota in cycle.namespaces.quotas.of(namespace).filter(|quota| counts(quota, asked)) {
             for (name, hard) in quota.hard.iter() {
-                let wanted = amount(name, &question.quota);
+                let wanted = amount(name, asked);
                 if wanted <= 0 {
                     continue;
                 }
@@ -50,11 +50,12 @@ impl Plugin for ResourceQuota {
 
 /// How many such pods a namespace's quotas leave room for.
 pub(in super::super) fn room(cycle: &Cycle<'_>) -> u64 {
-    let namespace = cycle.question.namespace();
     let mut room = u64::MAX;
-    for quota in cycle.namespaces.quotas(namespace).filter(|quota| counts(quota, &cycle.question.quota)) {
+    let Some(asked) = &cycle.question.quota else { return room };
+    let namespace = cycle.question.namespace();
+    for quota in cycle.namespaces.quotas.of(namespace).filter(|quota| counts(quota, asked)) {
         for (name, hard) in quota.hard.iter() {
-            let wanted = amount(name, &cycle.question.quota);
+            let wanted = amount(name, asked);
             if wanted > 0 {
                 let to_come = cycle.assumed.to_come(namespace).filter(|request| counts(quota, request));
                 let to_come: i128 = to_come.map(|request| amount(name, request)).sum();

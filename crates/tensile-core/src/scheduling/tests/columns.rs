@@ -7,7 +7,7 @@ use tensile_testkit::fuzz::{Numbers, cases};
 use tensile_testkit::lower_cluster;
 
 use super::super::{Change, Cluster, Gain, Kind, Question, Uid, Unknown};
-use super::scene::{cluster, lose, node, on, question, requests, see};
+use super::scene::{cluster, lose, node, on, question, requests, see, shared};
 
 /// Sequences of events that are tried.
 const SEQUENCES: u64 = 150;
@@ -160,7 +160,7 @@ fn lower_pod(uid: &str, upper: &str, node: Option<&str>) -> Value {
 #[test]
 fn an_assumed_pod_counts_until_its_lower_pod_does() {
     let mut cluster = cluster(&[node("a", json!({})), node("b", json!({}))]);
-    let two = question(json!({}), requests(json!({"cpu": "2"})));
+    let two = shared(json!({"cpu": "2"}));
     let room = |cluster: &Cluster| cluster.capacity(&two, 100);
     assert_eq!(room(&cluster), 4);
     for upper in ["u1", "u2", "u1"] {
@@ -185,7 +185,7 @@ fn an_assumed_pod_counts_until_its_lower_pod_does() {
 #[test]
 fn pods_that_come_to_other_nodes_than_they_were_counted_on_leave_no_room_behind() {
     let mut cluster = cluster(&[node("a", json!({})), node("b", json!({}))]);
-    let two = question(json!({}), requests(json!({"cpu": "2"})));
+    let two = shared(json!({"cpu": "2"}));
     for upper in ["u0", "u1", "u2", "u3"] {
         assert!(cluster.assume(Uid::of(upper), &two));
     }
@@ -198,18 +198,18 @@ fn pods_that_come_to_other_nodes_than_they_were_counted_on_leave_no_room_behind(
 }
 
 #[test]
-fn no_more_is_assumed_than_fits() {
+fn who_is_bound_beyond_what_fits_is_owed_a_place() {
     let mut cluster = cluster(&[node("a", json!({})), node("b", json!({}))]);
-    let three = question(json!({}), requests(json!({"cpu": "3"})));
+    let three = shared(json!({"cpu": "3"}));
     let assumed = (0..5).filter(|number| cluster.assume(Uid::of(&format!("u{number}")), &three)).count();
     assert_eq!(assumed, 2);
-    assert_eq!(cluster.counts().assumed, 2);
+    assert_eq!((cluster.counts().assumed, cluster.counts().owed), (5, 3));
 }
 
 #[test]
 fn a_finished_lower_pod_confirms_and_takes_nothing() {
     let mut cluster = cluster(&[node("a", json!({}))]);
-    let two = question(json!({}), requests(json!({"cpu": "2"})));
+    let two = shared(json!({"cpu": "2"}));
     cluster.assume(Uid::of("u"), &two);
     let mut ended = lower_pod("l", "u", Some("a"));
     ended["status"]["phase"] = json!("Failed");

@@ -1,9 +1,12 @@
 //! Damaged objects: each is decoded or refused, and whatever was decoded can be asked about, and goes without a trace.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tensile_testkit::fuzz::{Numbers, cases, damage_bytes, damage_json};
 use tensile_testkit::lower_cluster;
 
+use super::super::objects::{Node, Pod};
 use super::super::{Change, Cluster, Kind, Question, Uid, Unknown, Weights};
 
 /// Inputs that are tried unless told otherwise, of each kind.
@@ -71,6 +74,7 @@ fn object(kind: Kind, numbers: &mut Numbers) -> Value {
         }
         Kind::Namespace => lower_cluster::namespaces()[0].clone(),
         Kind::Quota => named(json!({"status": {"hard": {"cpu": "1", "pods": 3}, "used": {"cpu": "500m"}}})),
+        Kind::LimitRange => named(json!({"spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}}]}})),
         Kind::Claim => named(json!({"spec": {"volumeName": "x", "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}}}})),
         Kind::Volume => named(json!({"spec": {"capacity": {"storage": "1Gi"}, "nodeAffinity": {"required":
@@ -89,6 +93,12 @@ fn run(seed: u64, damage: impl Fn(Value, &mut Numbers) -> String) -> (usize, usi
     for _ in 0..6 {
         let kind = *numbers.of(&Kind::ALL);
         let text = damage(object(kind, numbers), numbers);
+        if let Ok(pod) = serde_json::from_str::<Pod>(&text) {
+            assert_eq!(Pod::decode(&text).unwrap(), pod, "seed {seed}: {text}");
+        }
+        if let Ok(node) = serde_json::from_str::<Node>(&text) {
+            assert_eq!(Node::decode(&text).unwrap(), node, "seed {seed}: {text}");
+        }
         if let Ok(object) = kind.decode(&text) {
             cluster.apply(Change::Seen(object.clone()));
             objects.push(object);
@@ -103,10 +113,10 @@ fn run(seed: u64, damage: impl Fn(Value, &mut Numbers) -> String) -> (usize, usi
         let capacity = cluster.capacity(&question, 5);
         assert!(capacity == 0 || answer.fits(), "seed {seed}: room for {capacity}, but {answer:?}");
         assert!(cluster.score(&question, &answer, &Weights::default()) <= 10);
-        if cluster.assume(Uid::of(&number.to_string()), &question) {
-            assert!(answer.fits() || number > 0 || cluster.counts().assumed == 0, "seed {seed}");
-        }
-        cluster.forget(Uid::of(&number.to_string()));
+        let (uid, question) = (Uid::of(&number.to_string()), Arc::new(question));
+        assert_eq!(cluster.offer(uid, &question).fits(), answer.fits(), "seed {seed}");
+        assert_eq!(cluster.assume(uid, &question), answer.fits(), "seed {seed}");
+        cluster.forget(uid);
     }
     let read = objects.len();
     for object in objects {

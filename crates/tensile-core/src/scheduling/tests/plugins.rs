@@ -1,9 +1,11 @@
 //! What each plugin lets pass and what not, case by case: the edges that upstream's own tests and users know.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::super::{Cluster, Kind, Profile, Question, Unknown};
-use super::scene::{cluster, fitting, merge, node, on, question, requests, see, why};
+use super::scene::{cluster, fitting, merge, node, on, question, requests, see, shared, why};
 
 fn plain() -> Value {
     requests(json!({}))
@@ -234,13 +236,16 @@ fn a_quota_of_the_namespace_counts_with_pods_that_are_on_their_way() {
         )
     };
     let scene = |quota: (Kind, Value)| cluster(&[node("a", json!({})), quota]);
-    let one = question(json!({}), requests(json!({"cpu": "1"})));
+    let one = shared(json!({"cpu": "1"}));
     let cpu = quota(json!({"requests.cpu": "3"}), json!({"requests.cpu": "1500m"}), json!([]));
     let mut tight = scene(cpu.clone());
     assert_eq!(tight.capacity(&one, 9), 1);
     assert!(tight.assume(super::super::Uid::of("u"), &one));
     let said = why(&tight, &one);
     assert_eq!(said, ("quota q of namespace n leaves too little of requests.cpu".to_owned(), false));
+    tight.forget(super::super::Uid::of("u"));
+    assert!(tight.offer(super::super::Uid::of("u"), &one).fits());
+    assert!(tight.assume(super::super::Uid::of("u"), &one), "its own part of the quota does not stand in its way");
 
     assert!(!scene(quota(json!({"pods": "2"}), json!({"pods": "2"}), json!([]))).ask(&one).fits());
     assert!(!scene(quota(json!({"count/pods": "0"}), json!({}), json!(["NotBestEffort"]))).ask(&one).fits());
@@ -249,6 +254,25 @@ fn a_quota_of_the_namespace_counts_with_pods_that_are_on_their_way() {
     let elsewhere =
         (cpu.0, with(cpu.1, json!({"metadata": {"namespace": "other"}, "status": {"used": {"requests.cpu": 3}}})));
     assert!(scene(elsewhere).ask(&one).fits());
+}
+
+#[test]
+fn a_pod_is_asked_about_with_the_default_amounts_of_its_namespace() {
+    let range = |namespace: &str, cpu: &str| {
+        let limits = json!([{"type": "Container", "defaultRequest": {"cpu": cpu}, "default": {"cpu": "5"}}]);
+        let meta = json!({"name": "r", "namespace": namespace});
+        (Kind::LimitRange, json!({"metadata": meta, "spec": {"limits": limits}}))
+    };
+    let bare = Arc::new(question(json!({}), plain()));
+    let mut scene = cluster(&[node("a", json!({})), range("other", "9"), range("n", "3")]);
+    assert_eq!(scene.capacity(&bare, 9), 1);
+    assert_eq!(scene.capacity(&question(json!({}), requests(json!({"cpu": "1"}))), 9), 4, "it says so itself");
+    assert!(scene.offer(super::super::Uid::of("u"), &bare).fits());
+    assert_eq!(why(&scene, &bare).0, "none of 1 nodes has 3 CPUs free; largest free: 1");
+    let (kind, quota) =
+        (Kind::Quota, json!({"metadata": {"name": "q", "namespace": "n"}, "status": {"hard": {"limits.cpu": "4"}}}));
+    see(&mut scene, kind, &quota);
+    assert!(why(&scene, &bare).0.contains("leaves too little of limits.cpu"), "limits are defaults too");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A cluster made of JSON, for tests.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::super::{Answer, Change, Cluster, Gain, Kind, Question, Unknown};
@@ -52,6 +54,11 @@ pub(super) fn requests(requests: Value) -> Value {
 pub(super) fn question(labels: Value, spec: Value) -> Question {
     let pod = json!({"metadata": {"name": "new", "namespace": "n", "labels": labels}, "spec": spec});
     Question::of_lower(&pod, Unknown::Deny).unwrap()
+}
+
+/// The question for a pod of namespace `n` that requests this, for several pods.
+pub(super) fn shared(amounts: Value) -> Arc<Question> {
+    Arc::new(question(json!({}), requests(amounts)))
 }
 
 /// On which of these nodes the pod fits: it is asked about each alone.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{Cluster, Mode, Question, Uid, Weights};
-use super::scene::{cluster, merge, node, on, question, requests};
+use super::scene::{cluster, merge, node, on, question, requests, shared};
 
 fn cpu(cpu: &str) -> Question {
     question(json!({}), requests(json!({"cpu": cpu, "memory": "1Gi"})))
@@ -98,8 +98,7 @@ fn a_pod_on_its_way_is_put_where_the_scheduler_would() {
         node("idle", json!({})),
         on("busy", "p", json!({}), requests(json!({"cpu": "2", "memory": "4Gi"}))),
     ]);
-    let one = cpu("1");
-    assert!(cluster.assume(Uid::of("u"), &one));
+    assert!(cluster.assume(Uid::of("u"), &shared(json!({"cpu": "1"}))));
     let on = |name: &str, cpu: &str| {
         let mut spec = requests(json!({"cpu": cpu}));
         spec["nodeName"] = json!(name);
