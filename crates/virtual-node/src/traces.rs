@@ -34,7 +34,7 @@ pub(crate) fn start<P: PodProvider>(pods: &PodController<P>, node: &str, endpoin
 
 /// What becomes of the starts of pods: traces for `tracer`. The task that sees to it ends with the last sender.
 fn of_starts(node: &str, tracer: Tracer) -> (mpsc::Sender<PodStart>, impl Future<Output = ()> + use<>) {
-    let (sender, mut starts) = mpsc::channel(WAITING);
+    let (sender, mut starts) = mpsc::channel::<PodStart>(WAITING);
     let node = node.to_owned();
     let told = async move {
         while let Some(start) = starts.recv().await {

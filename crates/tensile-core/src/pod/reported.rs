@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A lower pod, as far as its upper pod tells of it.
 #[derive(Debug, Deserialize)]
@@ -57,15 +57,15 @@ struct Named<'a> {
     name: Cow<'a, str>,
 }
 
-/// The part of the record on a lower pod that names its upper pod's containers.
+/// The part of the record on a lower pod that names its upper pod's containers; what is recorded of each stays text.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Recorded<'a> {
     /// By list and name.
     #[serde(borrow)]
-    images: BTreeMap<Cow<'a, str>, IgnoredAny>,
+    images: BTreeMap<Cow<'a, str>, &'a RawValue>,
     #[serde(borrow)]
-    ephemeral: BTreeMap<Cow<'a, str>, IgnoredAny>,
+    ephemeral: BTreeMap<Cow<'a, str>, &'a RawValue>,
 }
 
 impl<'a> Reported<'a> {
