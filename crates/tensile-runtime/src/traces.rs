@@ -149,7 +149,7 @@ fn span_id(place: u64) -> String {
 
 fn span(trace: &Trace, span: &Span, id: &str, parent: &str, attributes: &[Attribute]) -> Value {
     json!({
-        "traceId": trace.id.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+        "traceId": format!("{:032x}", u128::from_be_bytes(trace.id)),
         "spanId": id,
         "parentSpanId": parent,
         "name": span.name,
