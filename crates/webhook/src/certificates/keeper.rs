@@ -175,14 +175,14 @@ impl Keeper {
         let data = perform(action, held, &self.place.names, self.lives, now)?;
         let written = match secret {
             Some(secret) => self.change(secret.metadata, data).await,
-            None => match self.owner().await? {
-                Some(owner) => self.create(owner, data).await,
-                None => {
+            None => {
+                let Some(owner) = self.owner().await? else {
                     self.told
                         .not_ready(format!("there is no MutatingWebhookConfiguration {}", self.place.configuration));
                     return Ok(Next::At(Timestamp::MAX));
-                }
-            },
+                };
+                self.create(owner, data).await
+            }
         };
         match written {
             Ok(()) => tracing::info!(secret = name, step = ?action, "certificates renewed"),
