@@ -173,16 +173,13 @@ impl Keeper {
             return Ok(Next::At(until));
         }
         let data = perform(action, held, &self.place.names, self.lives, now)?;
-        let written = match secret {
-            Some(secret) => self.change(secret.metadata, data).await,
-            None => {
-                let Some(owner) = self.owner().await? else {
-                    self.told
-                        .not_ready(format!("there is no MutatingWebhookConfiguration {}", self.place.configuration));
-                    return Ok(Next::At(Timestamp::MAX));
-                };
-                self.create(owner, data).await
-            }
+        let written = if let Some(secret) = secret {
+            self.change(secret.metadata, data).await
+        } else if let Some(owner) = self.owner().await? {
+            self.create(owner, data).await
+        } else {
+            self.told.not_ready(format!("there is no MutatingWebhookConfiguration {}", self.place.configuration));
+            return Ok(Next::At(Timestamp::MAX));
         };
         match written {
             Ok(()) => tracing::info!(secret = name, step = ?action, "certificates renewed"),
