@@ -76,7 +76,7 @@ mod tests {
             inquiry.question(&VirtualNode { lower: None, link }).unwrap().namespace().to_owned()
         };
         assert_eq!(namespace(Mapping::default()), "n");
-        assert_eq!(namespace(Mapping::Prefix("east-".to_owned())), "east-n");
+        assert_eq!(namespace(Mapping::Prefix("east".to_owned())), "east-n");
         assert_eq!(namespace(Mapping::default()), "n");
     }
 
