@@ -25,7 +25,7 @@ use crate::process::{Launch, Process, Signal};
 use crate::usage::Usage;
 use crate::wait;
 
-pub use audit::{Audit, Request};
+pub use audit::{Account, Audit, Object, Request, Status};
 pub use builder::Builder;
 pub use components::Component;
 
@@ -161,6 +161,11 @@ impl Cluster {
     /// The kubectl of this cluster's version.
     pub fn kubectl_path(&self) -> &Path {
         &self.kubernetes.kubectl
+    }
+
+    /// The kube-scheduler of this cluster's version.
+    pub fn scheduler_path(&self) -> &Path {
+        &self.kubernetes.scheduler
     }
 
     /// Everything the audit log holds so far. Needs [`Builder::audit`].

@@ -20,6 +20,11 @@ pub struct Request {
     /// Who asked, as the client calls itself.
     #[serde(default)]
     pub user_agent: String,
+    /// Who asked, as the API server knows them.
+    #[serde(default)]
+    pub user: Account,
+    /// In whose name, if in another's.
+    pub impersonated_user: Option<Account>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
     /// With the query.
@@ -33,10 +38,22 @@ pub struct Request {
     pub request_received_timestamp: Option<Timestamp>,
 }
 
-/// An object or a collection.
+/// A user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
+pub struct Account {
+    /// Such as `system:serviceaccount:NAMESPACE:NAME`.
+    pub username: String,
+    /// Such as `system:nodes`.
+    pub groups: Vec<String>,
+}
+
+/// An object or a collection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Object {
+    /// Empty for the core group.
+    pub api_group: String,
     /// Plural, such as `pods`.
     pub resource: String,
     /// Such as `status`; may be empty.
