@@ -43,7 +43,8 @@ pub struct StatusView<'a> {
     pub host_ip: &'a str,
     /// Lower pod addresses can be reached from the upper cluster.
     pub show_pod_ips: bool,
-    /// Containers that only the lower pod has (see [`super::foreign_containers`]): the upper status has no room for them.
+    /// Containers that only the lower pod has (see [`super::Reported::foreign_containers`]): the upper status has no room
+    /// for them.
     pub foreign_containers: &'a [String],
 }
 

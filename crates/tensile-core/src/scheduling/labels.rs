@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{self, MapAccess};
 use serde::{Deserialize, Deserializer};
 
-/// Labels, sorted by key: each key and each value ended by [`END`].
+/// Labels, sorted by key: each key and each value ended by a NUL character, which neither can hold.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels(Box<str>);
 
