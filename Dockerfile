@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Images of the services and of the kubectl plugin: one static binary each, nothing else, not root.
 #
 #   docker build --target PROGRAM .            compiles here, for the platform that it builds for

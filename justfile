@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Short names for what the README and .ci/run do; every recipe is one command.
 
 # List the recipes.

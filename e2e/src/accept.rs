@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The test command: builds everything, runs every test of the workspace, and adds up.
 
 #![allow(clippy::print_stdout, reason = "what tests print is shown, and the sum is the last line")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The benchmark: pods through one virtual node, against the same pods created directly in both clusters; and streams to
 //! containers, against the same streams made directly in the lower cluster.
 //!

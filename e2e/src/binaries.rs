@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where the real programs come from: `KUBEBUILDER_ASSETS`, else `PATH`, else the user's cache, else built with Go.
 
 mod build;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The demo: pods created in an upper cluster run in two lower ones, told as it happens.
 
 #![allow(clippy::print_stdout, reason = "the demo is what it prints")]

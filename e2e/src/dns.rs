@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The DNS of a cluster, as small as it can be: names of headless Services become the addresses of their endpoints.
 //!
 //! Answers are made anew from what the API server has, by Kubernetes' own rules for these names (`dns/docs/specification.md`),

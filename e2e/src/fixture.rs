@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The clusters that most suites use: one upper, one or two lower ones with simulated nodes or a real one, started once per
 //! test binary.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A temporary folder that goes away with its owner, and also when this process is killed.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Kubeconfig files. They are JSON, which is YAML too, and hold everything inside, so that they can be copied.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Simulated nodes: one kwok process per cluster plays kubelet for all of them.
 //!
 //! A pod there is only an object: it runs at once, ends when its annotation [`FINISH`] says so, goes at once when it is

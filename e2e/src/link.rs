@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A virtual node under test: its process, its Node upstairs, and pods made for it.
 
 use std::path::{Path, PathBuf};

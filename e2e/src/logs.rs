@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The logs of all children, to show their tails when something fails.
 
 use std::collections::BTreeMap;

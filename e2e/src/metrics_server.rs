@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A real metrics-server of a cluster, as its aggregated metrics API.
 //!
 //! There is no kube-proxy, so the API server has to find it by itself (`--enable-aggregator-routing`), and API servers

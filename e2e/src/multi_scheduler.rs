@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The multi-scheduler under test: its process, and a real kube-scheduler beside it that asks it over HTTPS.
 
 use std::path::{Path, PathBuf};

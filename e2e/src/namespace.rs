@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A fresh namespace for each test, and what is in it when the test fails.
 
 #![allow(clippy::print_stderr, reason = "libtest shows what a failed test printed")]

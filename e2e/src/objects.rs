@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Objects of one kind as JSON: what an API server shows, not what a typed client knows of it.
 
 use anyhow::{Context as _, bail, ensure};

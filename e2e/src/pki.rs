@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Certificates for one cluster: a CA, and what it signs.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The pods of one namespace as JSON: what an API server shows, not what a typed client knows of it.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Free ports, asked from the kernel and kept.
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A child process in a group of its own, with its log in a file, that never outlives us.
 
 use std::ffi::OsString;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Nothing stays behind: a small shell outlives this process by a moment, kills what it started and removes its folders
 //! and what the kernel keeps for its nodes.
 //!

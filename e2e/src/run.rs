@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Runs a test: on the runtime that all tests of a binary share, with the logs of the clusters when it fails.
 
 #![allow(clippy::print_stderr, reason = "libtest shows what a failed test printed")]

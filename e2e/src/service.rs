@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The project's own services as processes: the binaries that cargo built beside this one.
 
 use std::io::{Read, Seek, SeekFrom};

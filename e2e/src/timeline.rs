@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! When each pod of a namespace was first seen in each stage, by the clock of this process.
 //!
 //! Two clusters are compared by the moments at which their watches arrive here, so that no clock of theirs matters.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a process used so far, as the kernel counts it.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Waiting for a condition with a deadline, and a message that says what was last seen.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The webhook under test: its chart as helm renders it, with processes on this machine in place of the pods.
 //!
 //! They have the rights of the chart's service account and the arguments of its Deployment; only addresses are others.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The harness itself: clusters start, serve, are measured, and nothing of them stays behind.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The fault proxy against a real API server: without rules it changes nothing, and each fault is what it says.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The kubelet API of a virtual node on a real control plane: who is let in, what the API server reaches through it, and
 //! what is refused. No containers are needed here.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a virtual node must not let show: its restarts, and that another implementation wrote the Node before it.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `kubectl tensile` on real clusters: what it shows is what the clusters say, and what it makes works.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The harness itself: real nodes run containers, several on one machine, and nothing of them stays behind.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The certificate of the kubelet API, asked of the upper cluster: its API server verifies it, a human approves it, its
 //! controller manager signs it for less than a minute.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The canary: a pod that is never created, whose dry run shows whether exclusions are enforced.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `/explain?namespace=NAMESPACE&pod=NAME` on the admin server: what the plan has for a pod, and why.
 
 use std::sync::Arc;

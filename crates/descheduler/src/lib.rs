@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The descheduler: a pod that one lower cluster cannot run runs in another, and nothing is lost or doubled.
 //!
 //! What to do is decided in [`tensile_core::deschedule`], from what was seen. From the inside out: [`seen`] keeps what the

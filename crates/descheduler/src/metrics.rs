@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is counted: evictions by outcome and reason, exclusions, how long pods waited, and what is left where it is.
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};

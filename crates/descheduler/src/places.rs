@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The multi-scheduler, asked where pods would fit.
 
 use std::path::PathBuf;

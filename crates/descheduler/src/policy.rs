@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The policy file, in the format of the field's descheduler (`descheduler/v1alpha2`): profiles of plugins.
 //!
 //! What this build does not know is refused by its name and line: a policy that is half understood would move the wrong

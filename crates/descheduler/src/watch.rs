@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What happens to objects, as JSON: nothing that this build does not know can spoil a list, and nothing is kept of an
 //! object that is not read here at once.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is shipped beside the binary agrees with it: the reference of its flags, and what its chart allows it to do.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! From the command line to an exit code.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a command prints is its result")]

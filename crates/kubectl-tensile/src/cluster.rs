@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The clusters: the upper one, and through it the lower ones.
 
 use std::io::Write as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `doctor`: what a virtual node needs, checked one by one, and how to mend what is missing.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;

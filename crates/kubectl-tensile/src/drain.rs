@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `drain`: a virtual node is cordoned, and its pods are evicted within their disruption budgets.
 
 #![allow(clippy::print_stderr, reason = "progress is told beside the result")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `join`: an identity with few rights in the lower cluster, its kubeconfig in the upper one.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a command prints is its result, and its progress")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `leave`: a virtual node is drained, and it is said what is left to remove.
 
 #![allow(clippy::print_stderr, reason = "the next steps are told beside the result")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `kubectl tensile`: what an operator of lower clusters does by hand.
 //!
 //! Each command reads what it needs through [`cluster`], makes a value of it that can be printed as table, JSON or YAML

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The kubectl plugin.
 
 use std::process::ExitCode;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is printed: one value as a table that fits the terminal, as JSON or as YAML.
 
 #![allow(clippy::print_stdout, reason = "what a command prints is its result")]

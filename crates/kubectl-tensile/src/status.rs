@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `status`: the virtual nodes, and what they have and hold.
 
 use futures::future::try_join_all;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `top`: what pods use on virtual nodes, as their kubelet APIs say; no metrics server is needed for it.
 
 #![allow(clippy::print_stderr, reason = "what could not be read is told beside the result")]

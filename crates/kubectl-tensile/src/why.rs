@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `why`: the path of one pod, and what it waits for.
 
 #![allow(clippy::print_stderr, reason = "what could not be looked at is told beside the result")]

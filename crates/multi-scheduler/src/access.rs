@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who may ask. Schedulers show a certificate of the client CA, if there is one. People and other services, who ask for
 //! explanations, show that too, or a token of the upper cluster whose user may get or post the path there: a `ClusterRole`
 //! with `nonResourceURLs: [/explain, /fit]` gives that right.

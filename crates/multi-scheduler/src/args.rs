@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What can be typed, and what the flags mean together.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

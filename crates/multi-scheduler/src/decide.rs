@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The answers to a scheduler: which virtual nodes have a node below that a pod fits on, and which of them is best.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What people and other services ask: why a pod may go where, and how many like it would fit.
 
 use std::time::Instant;

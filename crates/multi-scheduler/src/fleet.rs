@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is known of all clusters together: which virtual node stands for which lower cluster, and which pods are on their
 //! way there.
 

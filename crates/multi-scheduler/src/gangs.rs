@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that are of use only together: a group is offered one lower cluster, and only one that can take all of it.
 //!
 //! A pod names its group by a label, as the coscheduling plugin's users write it, or by a field of the core API. How many

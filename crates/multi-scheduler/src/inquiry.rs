@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One pod that is asked about at many virtual nodes: what it would be below is worked out as seldom as possible.
 
 use std::sync::Arc;

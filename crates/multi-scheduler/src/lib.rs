@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The multi-scheduler: an extender of kube-scheduler that looks into the lower clusters before a pod is bound.
 //!
 //! A virtual node offers the sum of a cluster; whether one of its nodes has room for a pod is seen only below. What fits

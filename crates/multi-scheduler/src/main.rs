@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The multi-scheduler service.
 
 use std::process::ExitCode;

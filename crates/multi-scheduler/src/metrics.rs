@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is counted: questions by verb and outcome, how long they took, wake-ups; and what is known of each lower cluster.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The files that say which plugins judge pods below, a `KubeSchedulerConfiguration` of which the profiles count, and what
 //! makes one virtual node better than another.
 

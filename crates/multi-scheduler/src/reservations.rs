@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that are on their way: told to a scheduler, bound upstairs, not running below yet. Each has room kept below.
 //!
 //! A pod passes three stages. *Tentative*: a scheduler was told where it fits; room is kept in all of these clusters, until

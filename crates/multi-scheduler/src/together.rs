@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How a group of pods is kept in one lower cluster that can take all of it ([`Gangs`](crate::gangs::Gangs)).
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that were refused everywhere, and how they learn that there is room.
 //!
 //! A scheduler tries a pod that an extender refused again when something happens to a node or a pod of its own cluster, or

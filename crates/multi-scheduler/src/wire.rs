@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a kube-scheduler and its extender say to each other, in version 1 (`k8s.io/kube-scheduler/extender/v1`).
 //!
 //! The structs of Go carry no JSON names, so the members are called as there, and what is absent is `null`. The pod and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What of a lower cluster goes when a virtual node leaves it for good: all that it made, and nothing else.
 
 use std::collections::BTreeSet;

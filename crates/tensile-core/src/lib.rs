@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The rules of Tensile, pure: names, stash, translation, copies of objects, identity, tenants, capacity,
 //! placement, metrics.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Every key, label, annotation and reason that Tensile writes or understands, spelled once.
 //!
 //! The first half is compatible with tensile-kube, so that its users keep their manifests; what is ours lives

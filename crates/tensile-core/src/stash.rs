@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The codec of the `clusterSelector` annotation: the placement fields that were taken off an upper pod.
 //!
 //! The format is tensile-kube's `ClustersNodeSelection`: `nodeSelector`, `affinity`, `tolerations`, in this order, empty

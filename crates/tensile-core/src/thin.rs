@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! JSON without the members that nobody reads.
 //!
 //! Most of what a watch sends decides nothing here: managed fields, environments, conditions. To pass over a member by its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What one request to an API server costs this process in CPU time: `cargo run --release -p tensile-runtime --example
 //! request_cost`.
 //!

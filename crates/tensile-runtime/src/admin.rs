@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The admin server: `/metrics`, `/healthz`, `/readyz`, as plain HTTP on the address the operator chose.
 //!
 //! It serves numbers and states, never objects, so that it needs no authentication; who must not see them is kept away

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The allocator of all services: that of musl, which images are built with, is slow, and that of glibc keeps what one
 //! burst of pods needed.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Flags from the command line and from an optional file, through one parser.
 //!
 //! A settings file says the same as the command line, with the same names: each of its entries becomes a flag, unless that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Exclusions as the upper cluster has them: ConfigMaps, watched aside, so that no request waits for an API server.
 //!
 //! While the watch is broken, what was last heard counts: each exclusion ends by itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Election of one leader among replicas, by a Lease (coordination/v1) and client-go's rules (`tools/leaderelection`).
 //!
 //! [`Candidate`] decides and touches nothing: which request is next, and what its answer means. [`campaign`] performs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The shell that all services share: arguments, clients, telemetry, the admin server, TLS reload, shutdown.
 //!
 //! Rules live in `tensile-core`; this crate is where clocks, sockets, files and signals are. A service's `main` is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Addresses to listen on, in the spelling of Go (`:10255`) or in full (`127.0.0.1:10255`, `[::1]:10255`).
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What this process takes from its machine, under the names Prometheus' clients use everywhere.
 //!
 //! Read from `/proc` at scrape time; on a system without it the collector shows nothing.

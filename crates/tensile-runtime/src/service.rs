@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A service from its command line to its exit code: what the `main` of each is.
 
 use std::ffi::OsString;

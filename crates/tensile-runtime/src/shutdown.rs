@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How a service ends: on a signal it drains, within a deadline; when one of its tasks ends early, so does all of it.
 //!
 //! A task that dies alone leaves a process that looks alive and does nothing; here it takes the process with it, with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Structured logs on standard error, as text for people or JSON for machines.
 
 use std::io::IsTerminal;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The threads that a service works on.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A server certificate that can be replaced while it is served: rotation needs no restart and drops no connection.
 
 mod files;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which cluster this is: a name that survives renamed contexts, moved addresses and restored backups.
 
 use k8s_openapi::api::core::v1::Namespace;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Watches: objects that are followed for ever, and a map of them that is kept up to date.
 
 mod raw;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A stand-in for an API server, in a process of its own, for examples that count what a client costs: it speaks TLS and
 //! answers each path with bytes that were made beforehand.
 

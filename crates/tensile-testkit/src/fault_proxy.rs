@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A proxy in front of a real API server that misbehaves on command.
 //!
 //! The client speaks plain HTTP/1.1 on loopback; the proxy speaks TLS to the API server, with a client certificate, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fuzzing that needs no tool: real inputs, damaged in ways that are the same in each run.
 //!
 //! A test gives [`cases`] inputs to the code under test; `TENSILE_FUZZ_CASES=10000000 cargo test ...` makes it a long run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What tests of all crates share. Never a normal dependency.
 
 pub mod api_server;

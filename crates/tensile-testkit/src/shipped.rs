@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is shipped beside a binary, held against it: the reference of its flags, and what its chart types and allows.
 
 #![allow(

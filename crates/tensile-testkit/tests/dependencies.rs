@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps the dependencies honest: each is used by who declares it, and has its reason in the docs.
 
 #![allow(clippy::unwrap_used, reason = "clippy sees only the functions marked #[test] as tests")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps the docs whole: every page is in the book, every link leads somewhere, and the table of names is the code's.
 
 #![allow(clippy::unwrap_used, reason = "clippy sees only the functions marked #[test] as tests")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps dashboards and alert rules honest: what they ask for is what the services count, and each alert has its page.
 
 #![allow(clippy::unwrap_used, reason = "clippy sees only the functions marked #[test] as tests")]

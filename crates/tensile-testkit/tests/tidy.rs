@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps the architecture and the house rules: which crate may depend on which, and what every file owes its reader.
 //!
 //! Each check is a function from text to complaints, so that the checks themselves are tested, at the end.
@@ -153,10 +154,16 @@ fn manifest_of_its_own(manifest: &Source) -> Vec<String> {
     wrong
 }
 
-/// A file that does not say what it is.
+/// The first line of every file.
+const LICENCE: &str = "// SPDX-License-Identifier: Apache-2.0\n";
+
+/// A file that does not say under which licence it is, or what it is.
 fn without_header(source: &Source) -> Option<String> {
-    let says = source.text.lines().next().and_then(|line| line.strip_prefix("//!")).unwrap_or("").trim();
-    (says.split(' ').count() < 3).then(|| format!("{} does not open with a `//!` sentence", source.path))
+    let Some(text) = source.text.strip_prefix(LICENCE) else {
+        return Some(format!("{} does not open with {:?}", source.path, LICENCE.trim()));
+    };
+    let says = text.lines().next().and_then(|line| line.strip_prefix("//!")).unwrap_or("").trim();
+    (says.split(' ').count() < 3).then(|| format!("{} does not say in a `//!` sentence what it is", source.path))
 }
 
 /// A file that is too long, or excused though it is not.
@@ -295,9 +302,10 @@ mod the_checks_themselves {
 
     #[test]
     fn a_missing_or_empty_header_is_seen() {
-        assert!(without_header(&source("a.rs", "//! Says what it is.\n")).is_none());
+        assert!(without_header(&source("a.rs", &format!("{LICENCE}//! Says what it is.\n"))).is_none());
+        assert!(without_header(&source("a.rs", "//! Says what it is.\n")).is_some(), "no licence");
         for text in ["", "use std::fmt;\n", "//! a\n", "/// Not a header of the file.\n"] {
-            assert!(without_header(&source("a.rs", text)).is_some(), "{text:?}");
+            assert!(without_header(&source("a.rs", &format!("{LICENCE}{text}"))).is_some(), "{text:?}");
         }
     }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How long to wait before something that failed is tried again.
 
 use std::{

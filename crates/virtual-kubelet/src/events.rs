@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Events on upper pods and on the node, for `kubectl describe`. Repetitions are counted by the recorder, not written
 //! anew.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The library a virtual node provider is written on.
 //!
 //! A provider runs pods somewhere: in another cluster, on a batch system, in memory. It implements [`pod::PodProvider`]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A work queue of keys: each key is worked on by one worker at a time, and a key that is added while it is worked on
 //! comes again afterwards. Ordered as keys became due; any number of additions of a waiting key count as one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Objects as a watch delivers them: the raw JSON, and a slim view of what decisions need.
 //!
 //! A typed Pod costs 22-44 KB in memory and silently drops fields that this build does not know. Here the text is kept

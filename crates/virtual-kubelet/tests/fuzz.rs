@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Damaged requests: whatever a path or a query holds, it is refused or means what it says.
 //!
 //! The inputs are the same in each run. A long run, such as `TENSILE_FUZZ_CASES=10000000 cargo test --release -p

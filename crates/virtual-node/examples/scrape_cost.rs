@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What one scrape of many pods costs this process in CPU time: `cargo run --release -p virtual-node --example
 //! scrape_cost`.
 //!

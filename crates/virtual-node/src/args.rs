@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What can be typed: every flag of tensile-kube's virtual node, and ours. What the flags mean is decided in
 //! [`crate::config`].
 //!

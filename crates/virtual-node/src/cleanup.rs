@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `virtual-node cleanup`: removes from the lower cluster all that this virtual node made there, and tells what it keeps.
 
 use std::collections::BTreeSet;

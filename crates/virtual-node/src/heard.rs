@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Watches whose events mean "look again": metadata only, of which nothing is kept.
 
 use std::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One lower cluster as one node of the upper cluster.
 
 pub mod app;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The lower cluster as a Node: what it offers upstairs, and whether it answers.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is decided about tenants when a virtual node starts: that its namespaces stay where they are while it has something
 //! in them, and what is in each.
 

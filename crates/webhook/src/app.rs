@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Wiring: from settings to running tasks.
 
 use std::convert::Infallible;

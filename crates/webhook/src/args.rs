@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What can be typed: every flag of tensile-kube's webhook, and ours; and what the flags mean together.
 
 mod accepted;

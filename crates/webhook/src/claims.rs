@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Watches that keep [`SelectedNodes`] up to date: the annotations of claims, and which virtual nodes take pods.
 
 use std::pin::pin;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The admission webhook: what only lower nodes can satisfy moves into the stash.
 //!
 //! From the inside out: [`review`] reads and writes the envelope, [`mutate`] decides and changes nothing by itself,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The webhook service.
 
 use std::process::ExitCode;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is counted: reviews by outcome and how long they took; and when the certificate ends.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The decision: what is changed in which pod. Pure; the same question has the same answer.
 
 use jiff::Timestamp;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What this service may have to do in the upper cluster, checked at the start and granted by the chart.
 
 use tensile_runtime::clients::Permission;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A pod, as far as admission looks at it. The rest of it, such as its containers, is passed over unread.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `AdmissionReview`, v1 and v1beta1: the question as far as it is looked at, and the answer.
 //!
 //! The two versions differ in nothing that is used here. The object under review stays raw, so that a review of

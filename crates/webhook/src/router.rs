@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The HTTP around the decision: what is asked where, and what a question must look like.
 
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods whose claim was given to a virtual node already go there.
 //!
 //! The scheduler writes the node it chose for a claim into an annotation, and the volume is made where that node is. For

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tolerations of an upper pod for the loss of its virtual node.
 //!
 //! A virtual node that is not ready or not heard of says that the way to a cluster is cut, not that the pods there died:

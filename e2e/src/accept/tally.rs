@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counting what libtest prints.
 
 use std::process::ExitStatus;

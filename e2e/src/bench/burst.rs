@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Many pods at once: until all are Running upstairs, and what the virtual node spends on their whole lives.
 
 use std::collections::BTreeMap;

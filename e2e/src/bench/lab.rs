@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The two clusters of the benchmark, and making and removing many pods in them.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Load on a service over HTTPS: as much as it takes, or at a fixed rate.
 
 mod connection;

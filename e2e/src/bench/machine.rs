@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The machine that is measured on: how busy it is, and how many logs may be followed on it.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What pods bring along costs: requests for copies of ConfigMaps that many pods share, and for one change; memory for many
 //! of them; requests for tokens.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods at a steady rate: how long each waits for its copy below, and its state for being shown above.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Very many pods: the memory they take, and how soon a restarted virtual node knows them all again.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Medians, percentiles, shares.
 
 use std::time::Duration;

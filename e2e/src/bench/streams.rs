@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Streams through a virtual node, against the same made directly in the lower cluster, on real containers.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the figures are printed, progress is told")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What it costs upstairs to renew the tokens of many pods: requests a second when all of them are due at once, which is
 //! the worst there is.
 

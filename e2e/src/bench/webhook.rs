@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The webhook alone: admissions per CPU second, how long one takes at half that load, and memory.
 
 mod review;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Builds a program with Go into the cache: once per user and version, whoever comes second waits.
 
 #![allow(clippy::print_stderr, reason = "a build takes minutes: whoever waits is told so")]

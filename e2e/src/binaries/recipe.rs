@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which programs there are, at which versions, and from which Go packages they are built.
 
 use anyhow::Context as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The processes of a control plane and their arguments.
 
 use std::net::Ipv4Addr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Workloads of each kind, and that all of them are what they should be.
 
 use anyhow::{Context as _, ensure};

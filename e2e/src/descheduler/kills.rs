@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A descheduler that is killed by chance while workloads of each kind come, and the audit afterwards.
 
 use anyhow::{Context as _, ensure};

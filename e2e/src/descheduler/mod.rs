@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The descheduler under test: two lower clusters, one of them fragmented, workloads that are stuck there, and kills.
 
 pub mod audit;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Workloads whose pods are too big for any node of `east`, and prefer it all the same.
 
 use std::collections::BTreeMap;

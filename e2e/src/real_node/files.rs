@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The configuration of containerd, of the pods' network and of the kubelet, as small machines need it.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The images that containers of a real node can have, made here: there is no registry.
 //!
 //! All share one layer: busybox with a link for each of its commands, and agnhost. A `docker save` archive holds them,

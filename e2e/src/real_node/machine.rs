@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a node takes of this machine besides processes and files: a bridge with an address, and a control group.
 
 use std::env;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What controllers above count on when their pods end: a Job on the last status, a StatefulSet on the name.
 
 use std::fmt::Debug;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that the lower cluster ends or loses: its reasons are told above.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A pod that is deleted above ends below first, in the time it was given.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How pods end: deleted above, vanished below, evicted, preempted, or with their node.
 
 mod controllers;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Lower pods that vanish behind the virtual node's back: whether it looks or not, what ran never runs twice.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods without a controller: made again once, whoever interferes.
 
 use anyhow::{Context as _, ensure};

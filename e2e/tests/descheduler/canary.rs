@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Nothing is moved before it is known that exclusions are enforced.
 
 use anyhow::{Context as _, ensure};

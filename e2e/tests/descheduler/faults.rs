@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A bad way to the API server: cut connections, events of the past, requests that fail.
 
 use anyhow::{Context as _, ensure};

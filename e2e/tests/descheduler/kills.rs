@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Killed at any moment: every owner ends with exactly its replicas, where there is room.
 
 use anyhow::ensure;

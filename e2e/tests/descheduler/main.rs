@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that one lower cluster has no room for run in the other, whatever happens to the descheduler.
 
 mod away;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is moved, and that it stays what it was.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! With the real multi-scheduler: it knows where there is room, and keeps pods off what they are excluded from.
 
 use anyhow::{Context as _, ensure};

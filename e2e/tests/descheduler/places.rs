@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! With a multi-scheduler, here a small fake of it: pods move only where it says that they fit.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A pod that something happens to all the time does not drown out the others.
 
 use anyhow::ensure;

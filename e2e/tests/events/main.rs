@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Events of lower pods on their upper pods, with one virtual node between two real clusters.
 
 mod limits;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What happens to a pod below is told on the pod above, once.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tokens are renewed, made again, and outlive neither their pod nor, where it matters, this process.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who pods are below: tokens of their upper service accounts, and what else of their own cluster they find there.
 
 mod lives;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the virtual node must be allowed, and that it is no more than a node's.
 
 use std::path::PathBuf;

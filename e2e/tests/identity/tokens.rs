@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tokens are requested, carried and renewed, or their absence is told.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The four documents, through the upper API server's node proxy, as the lower kubelet has them but by the names above.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What containers use, as the kubelet API of a virtual node says it: real containers below, real readers above.
 
 mod documents;

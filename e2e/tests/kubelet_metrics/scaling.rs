@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `kubectl top` and an autoscaler, by a metrics-server that takes the virtual node for a kubelet.
 
 use std::time::Duration;

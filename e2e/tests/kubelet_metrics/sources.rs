@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Other sources than the lower kubelets: the metrics API, for a virtual node with no more rights below than it is given,
 //! and a metric store.
 

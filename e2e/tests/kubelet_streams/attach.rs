@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The first process of a container, joined while it runs.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A lower API server that dies while streams are open.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `kubectl cp`: files of 100 MB both ways.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Commands in containers: exit codes, input, output, and what else kubectl builds on them.
 
 use std::time::Duration;

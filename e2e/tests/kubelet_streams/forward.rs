@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Ports of pods.
 
 use anyhow::{Context as _, ensure};

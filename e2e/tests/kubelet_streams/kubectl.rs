@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! kubectl as a user runs it: one of several versions, with a transport, in one namespace.
 
 use std::path::PathBuf;

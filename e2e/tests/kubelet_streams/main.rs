@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Logs, exec, attach, cp, port-forward and debug with real kubectl, through a virtual node, on real containers.
 //!
 //! What the lower cluster answers when it is asked directly is the measure: the pods have the same names below.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bad input, sent straight to the kubelet API of the virtual node: the measure is the real kubelet below, asked the same.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `/run`: a command without a session, answered with what it wrote.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Requests straight to the kubelet API of the virtual node, and the same to the real kubelet below.
 
 use anyhow::Context as _;

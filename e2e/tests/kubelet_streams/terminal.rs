@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Terminals: `exec -it` from a real one, which changes its size.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Every verb, briefly, with kubectl of each supported version over both transports, and between clusters of the oldest
 //! version, whose API servers translate WebSocket to SPDY on their way to nodes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! WebSocket without kubectl: the protocols of older clients, straight through the upper API server.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! More pods at once than there is room for.
 
 use anyhow::ensure;

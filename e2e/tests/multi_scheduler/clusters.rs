@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Lower clusters that come, go, fall silent and come back.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A sum that no single node has.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Groups of pods whose objects say how many there must be, in an upper cluster that has the APIs of coscheduling and of the
 //! core.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One upper and two lower clusters: `east` is many small nodes, `west` a few large ones, and the sum of both is the same.
 
 use e2e::cluster::Cluster;

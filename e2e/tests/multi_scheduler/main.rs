@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods are bound to virtual nodes whose clusters have a node that they fit on: a real kube-scheduler asks the
 //! multi-scheduler.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What people and other services ask: why a pod may go where, and how many would fit.
 
 use anyhow::ensure;

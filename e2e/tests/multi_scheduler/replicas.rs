@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Two replicas side by side, each asked by a scheduler of its own: the worst that they can be put to.
 
 use anyhow::ensure;

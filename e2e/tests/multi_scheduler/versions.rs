@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The schedulers of the newest and the oldest supported version, and both forms in which they name nodes.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that name no scheduler, sent here by the webhook.
 
 use anyhow::ensure;

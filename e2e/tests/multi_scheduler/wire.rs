@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is sent to the extender's port by whom, and what comes back.
 
 use anyhow::ensure;

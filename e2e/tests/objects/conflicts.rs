@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What others have below is theirs.
 
 use anyhow::ensure;

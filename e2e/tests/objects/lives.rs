@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Copies follow what they are copies of, and go when nobody needs them.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! ConfigMaps and Secrets that pods bring along, with one virtual node between two real clusters.
 
 mod conflicts;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! ConfigMaps and Secrets of one namespace as JSON.
 
 use e2e::cluster::Cluster;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Objects are there below before the pod is, wherever the pod refers to them.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A virtual node that may read Secrets of some namespaces only.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Damaged pods that an API server takes without the webhook, it takes with the webhook too, or is told why not: no
 //! patch makes a pod that it refuses.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Exclusions in a ConfigMap: the next pods of an owner keep off a virtual node, until the exclusion ends.
 
 use anyhow::{Context as _, ensure};

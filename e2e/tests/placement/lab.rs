@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One upper and two lower clusters with a virtual node each, and the webhook in front of the upper API server.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A real scheduler confirms the oracle that a hundred thousand generated pods are held against: each pair of a pod and
 //! a machine becomes a pod that is pinned to that machine, and the scheduler binds it or says that it fits nowhere.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Deployments that are spread, gathered or kept apart: over clusters by the upper scheduler, over machines below.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The example provider of the library, against a real API server: what the library promises, whatever is behind it.
 
 use std::process::Stdio;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods on their way down and their status on the way up, with one virtual node between two real clusters.
 
 mod example;

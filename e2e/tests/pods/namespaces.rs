@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Namespaces below come with the first pod.
 
 use anyhow::ensure;

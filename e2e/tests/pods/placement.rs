@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where a pod may run below: the constraints that were stashed away from the upper scheduler.
 
 use anyhow::ensure;

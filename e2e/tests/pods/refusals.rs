@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A pod that cannot run says why: as condition, event and waiting reason, in the words of whoever refuses it.
 
 use std::time::Duration;

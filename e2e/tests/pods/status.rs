@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Status comes up whole, and nothing else does.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Traces of pods' starts, at a collector.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What changes on a running pod above changes below, and what others changed below stays.
 
 use anyhow::{Context as _, ensure};

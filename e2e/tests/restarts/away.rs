@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! API servers that go away and come back.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Killed in the middle of much work, a virtual node goes on where it was.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a virtual node offers is what its lower cluster can still take. Each test counts a resource of its own.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Virtual nodes that are killed, and those around them: neighbours on the same lower cluster, API servers that go away.
 
 mod away;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is not ours below is left alone: pods of the lower cluster's own users, of other virtual nodes, of other upper
 //! clusters.
 

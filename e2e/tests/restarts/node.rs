@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The Node upstairs: what it says, what others write on it, and that it comes back.
 
 use anyhow::ensure;

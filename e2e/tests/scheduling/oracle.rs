@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Generated clusters and pods, put to a real scheduler one by one: it binds a pod if and only if the engine says that it
 //! fits, and to a node that the engine's rules allow.
 

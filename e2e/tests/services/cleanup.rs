@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A virtual node that leaves for good takes along all that it made below, and nothing else.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A real container that reaches a Service by its name.
 
 use std::time::Duration;

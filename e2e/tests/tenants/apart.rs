@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The matrix: whatever a pod brings along, each tenant has its own below, under whichever mapping.
 
 use anyhow::{Context as _, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Names, labels and annotations that somebody made up to get at what another one has.
 
 use anyhow::ensure;

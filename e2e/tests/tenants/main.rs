@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tenants of one lower cluster: two upper clusters that share it, and what neither can do to the other.
 
 mod apart;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A mapping is decided once: names below stay where they are.
 
 use std::time::Duration;

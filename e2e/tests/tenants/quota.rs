@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the operator gives for each namespace of a tenant, and what comes of having more.
 
 use anyhow::ensure;

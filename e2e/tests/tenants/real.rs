@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Real containers of two tenants: each reads and runs in its own.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Volumes of the upper cluster's own go down with their claims.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Claims go down with the pods that need them, and the upper cluster sees them bound.
 
 use anyhow::ensure;

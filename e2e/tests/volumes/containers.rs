@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a container writes to a claim is there for the next one, and what happens to containers is told above.
 
 use anyhow::ensure;

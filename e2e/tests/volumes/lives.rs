@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Growth, release and loss: what is deleted upstairs deletes nothing below that it must not.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Claims that pods bring along, and their volumes, with virtual nodes between real clusters.
 
 mod carried;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Broken watches and refused or lost answers, on either side: afterwards everything is as it should be.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bad input: the virtual node ends soon, with the promised exit code and one sentence that names what is wrong.
 
 use std::fs;

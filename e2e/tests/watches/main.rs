@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What goes wrong between a virtual node and its API servers, while it works and at its start.
 
 mod faults;

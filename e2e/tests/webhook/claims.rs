@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods whose claim was given to the virtual node before go there.
 
 use anyhow::ensure;

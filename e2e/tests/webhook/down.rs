@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Nobody answers: the cluster goes on, and only pods that opted in have to wait.
 
 use anyhow::{Context as _, ensure};

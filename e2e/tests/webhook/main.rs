@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The webhook as it ships, called by a real API server: the chart as helm renders it, with two processes for its pods.
 
 mod chart;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Certificates that change while pods are created.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that are nobody's business here stay as their author wrote them.
 
 use anyhow::ensure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What users create: bare pods, and the pods of controllers, are split above and run below where their author wanted
 //! them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Flags of tensile-kube's descheduler that have no effect here, taken so that its manifests start.
 
 use tensile_runtime::args::{Foreign, Shape};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What flags mean together, and what is refused.
 
 use std::ffi::OsString;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of a cycle that is about controllers: what they say, and Deployments that are rolled out anew.
 
 use std::collections::BTreeMap;

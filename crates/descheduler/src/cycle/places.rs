@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of a cycle that is about the multi-scheduler.
 
 use futures::{StreamExt, stream};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The arguments of the plugins, named as in the field's descheduler where they mean the same.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Policies as the field writes them, and the errors of those that cannot be used.
 
 use serde_json::json;

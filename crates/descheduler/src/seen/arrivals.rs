@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that were moved and whose successors do not run yet: how long a move took as a whole.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Objects of one kind, as lists and watches tell of them.
 
 use std::collections::BTreeMap;

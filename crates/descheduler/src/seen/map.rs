@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A ConfigMap with exclusions, as far as it can be read.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the owners of pods said, and when a pod of theirs was evicted.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the multi-scheduler said, and whether it answers.
 
 use std::collections::BTreeMap;

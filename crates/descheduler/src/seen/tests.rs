@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Lists, damage, and what is passed over.
 
 use serde_json::json;

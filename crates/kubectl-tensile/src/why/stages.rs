@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The path of a pod, from what its clusters say: a stage for each who has a say.
 
 use serde::Serialize;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The watches of one lower cluster, and the question whether it is still there.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How well a lower cluster is known: whether its watches have listed, and whether its API server lives.
 //!
 //! A watch that is silent is no sign of anything, so the API server is asked every few seconds. A watch that cannot go on,

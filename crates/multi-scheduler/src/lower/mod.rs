@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One lower cluster: its columns, and how well they are known.
 
 mod follow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A folder whose files are kubeconfigs.
 //!
 //! A mounted Secret is swapped by renaming a symlink, which raises no event on the files themselves, so the content is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where kubeconfigs of lower clusters come from, and the clusters that are followed because of them. Both may change at any
 //! time.
 

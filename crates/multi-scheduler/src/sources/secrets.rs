@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Secrets that hold kubeconfigs, followed by their label.
 
 use std::pin::pin;

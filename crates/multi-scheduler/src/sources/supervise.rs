@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One task for each kubeconfig: it connects, finds out which cluster that is, and follows it until the kubeconfig changes.
 
 use std::collections::{BTreeMap, BTreeSet};

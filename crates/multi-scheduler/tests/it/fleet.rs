@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Room that is kept for pods on their way, and what is said of clusters that are not known.
 
 use std::sync::Arc;

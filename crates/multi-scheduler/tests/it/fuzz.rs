@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Damaged questions: each is answered or refused, and an answer is about the nodes that were asked about.
 //!
 //! The inputs are the same in each run. A long run, such as `TENSILE_FUZZ_CASES=10000000 cargo test --release -p

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fleets for tests: lower clusters and their virtual nodes, as watches would have told of them.
 
 use std::collections::BTreeMap;

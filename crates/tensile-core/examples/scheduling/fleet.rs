@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Generated lower clusters, as JSON like that of a real API server.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How long a node is avoided: longer each time it disappoints, up to a limit.
 
 use std::time::Duration;

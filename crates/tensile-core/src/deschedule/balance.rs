@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Rebalance: whose pods may move off virtual nodes that are too full, or nearly empty, in the way of the field's
 //! descheduler: by what pods ask for, not by what they use.
 //!

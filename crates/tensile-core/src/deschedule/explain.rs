@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is going to be done about one pod, and why.
 
 use jiff::Timestamp;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where a pod would fit, as the multi-scheduler says: it knows every lower node.
 
 use std::collections::BTreeMap;

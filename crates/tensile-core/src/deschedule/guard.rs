@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whether exclusions are enforced: nothing is moved before a canary has shown it.
 //!
 //! The canary is a pod that is never created: a dry run shows what the API server would store. An entry of the exclusions

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a Job makes of an eviction: a deleted pod counts as a failure, unless its failure policy says otherwise.
 
 use serde_json::Value;

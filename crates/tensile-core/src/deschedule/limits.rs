@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How many pods are moved in a time: token buckets for all, for a node, for a namespace.
 
 use std::collections::BTreeMap;

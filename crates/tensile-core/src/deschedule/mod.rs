@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Moving pods that one lower cluster cannot run: which, when, and what must be written before.
 //!
 //! A pod is moved by evicting it; its controller makes another, which an exclusion ([`crate::exclusion`]) keeps off the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The judgement on each pod that may have to move.
 
 use std::collections::{BTreeMap, BTreeSet};

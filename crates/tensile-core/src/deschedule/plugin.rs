@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What makes a pod move: a plugin of a policy, and the pods it looks at.
 
 use std::sync::Arc;

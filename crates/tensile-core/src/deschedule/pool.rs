@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What many pods have in common, kept once for all of them: 50,000 pods are made of far fewer templates.
 
 use std::hash::Hash;

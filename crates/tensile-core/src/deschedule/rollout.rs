@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A rollout that makes new pods before old ones go: what a Deployment does on its own when its template changes.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why a pod stays where it is, though a strategy found it.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Names in the text of an event.
 
 /// `message` with each name of `names` (below, upstairs) that stands there by itself replaced by the one upstairs.

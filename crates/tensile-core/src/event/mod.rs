@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Events of lower pods on their way up: the same story, told of the upper pod.
 //!
 //! What happened, how often and when goes up as it is, and so does who saw it: a filter for `kubelet` or

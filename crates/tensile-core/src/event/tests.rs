@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Events on their way up.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! "Not these nodes", as a requirement of a pod.
 
 use serde_json::{Map, Value, json};

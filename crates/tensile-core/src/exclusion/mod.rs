@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Exclusions: virtual nodes that the pods of an owner shall not go to for a while, because they found no room there.
 //!
 //! Whoever moves pods writes an exclusion first, then evicts: killed in between, it leaves a pod where it was and a node

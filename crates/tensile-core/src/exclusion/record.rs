@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The codec of one subject's exclusions.
 
 use jiff::Timestamp;

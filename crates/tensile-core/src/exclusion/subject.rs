@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whose pods an exclusion is about.
 
 use crate::names::fnv1a;

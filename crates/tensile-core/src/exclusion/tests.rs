@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The codec with its damaged entries, whose pods are meant, and what is left of where a pod may go.
 
 use proptest::prelude::*;

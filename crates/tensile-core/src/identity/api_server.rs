@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where pods find the upper API server.
 
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The identity that a pod keeps below: tokens of its upper service account, and where the API server is that knows them.
 //!
 //! A token of the lower cluster is of no use to a program of the upper one, and its kubelets cannot ask for another's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! When the tokens of a pod are requested anew.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The Secret below that holds the tokens of one pod.
 
 use std::fmt;

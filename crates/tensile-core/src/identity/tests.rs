@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Addresses, tokens, renewals and Secrets.
 
 use jiff::{SignedDuration, Timestamp};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tokens that a pod projects, and the Secret that takes their place below.
 
 use serde::{Deserialize, Serialize};

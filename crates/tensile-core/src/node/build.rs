@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The virtual Node as raw JSON: how a lower cluster introduces itself upstairs.
 //!
 //! Times in conditions are left to whoever writes the Node: only there it is known when a condition changed.

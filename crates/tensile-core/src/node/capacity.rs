@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a lower cluster can still take, recomputed from a snapshot of its nodes and of the pods that are not ours.
 //!
 //! Nothing is added up over time, so a repeated or missed event cannot make it drift, and nothing goes below zero:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the node declares that it can do (`status.declaredFeatures`, read by API servers from 1.36 on).
 
 /// WebSocket requests for exec, attach and port-forward may come to the node as clients sent them, in the newest

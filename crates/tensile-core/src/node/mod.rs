@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a virtual node shows of its lower cluster.
 
 pub mod build;

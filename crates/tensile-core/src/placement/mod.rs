@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where a pod may land: the split of its constraints between upper and lower cluster.
 //!
 //! [`split`] takes off an upper pod what only lower nodes can satisfy and puts it into the [`Stash`]; [`restore`] puts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Node affinity: its terms divided between the upper cluster and the stash, and put together again.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reading raw JSON with the path of what is wrong, so that fields this build does not know survive.
 
 use std::collections::BTreeMap;

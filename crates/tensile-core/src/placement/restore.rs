@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a lower pod asks for: the stash, as far as it counts below a given virtual node.
 
 use std::collections::BTreeMap;

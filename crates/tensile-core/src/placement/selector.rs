@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Kubernetes' matching rules: node selectors, node affinity terms, tolerations.
 //!
 //! The rules are those of kube-scheduler (`component-helpers/scheduling/corev1` and `apimachinery/pkg/labels`), also

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What of a pod's constraints stays with the upper pod, and what is stashed.
 
 use serde_json::{Map, Value};

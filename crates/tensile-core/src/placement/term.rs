@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The algebra of node selector terms: AND inside a term, OR between terms, and the two halves of each.
 
 use serde_json::{Map, Value};

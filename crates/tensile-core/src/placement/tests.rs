@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What split and restore do with pods, by example; properties over generated pods are in [`flat_cluster`].
 
 mod flat_cluster;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Constraints over topologies (pod affinity, pod anti-affinity, spread), divided by the level of their topology key.
 
 use serde_json::{Map, Value};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The claims that a pod names.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Containers of the lower pod, and what they learn about the pod they are in.
 
 use std::collections::BTreeSet;

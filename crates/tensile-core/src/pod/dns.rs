@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Names of the upper cluster, for pods below: what a kubelet of the upper cluster would write into `resolv.conf`.
 
 use std::net::IpAddr;

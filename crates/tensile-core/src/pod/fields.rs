@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Allow-lists: what of one level of the API goes down, and that nothing else disappears unseen.
 
 use serde_json::{Map, Value};

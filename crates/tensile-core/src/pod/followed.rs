@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What of a lower pod follows its upper pod after creation, and the record of what was last applied.
 //!
 //! A difference between an upper pod and its lower pod has two possible causes: somebody changed the upper one, which

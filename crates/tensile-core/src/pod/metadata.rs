@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Metadata of the lower pod: the names, labels and annotations of the upper pod, and whose it is.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The pod on its way down, and its status on the way up.
 //!
 //! Everything works on raw JSON, so that a field this build does not know is dropped *visibly* and never by accident:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ConfigMaps and Secrets that a pod refers to, wherever the API lets it.
 
 use std::collections::BTreeMap;

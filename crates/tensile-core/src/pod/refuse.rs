@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that cannot run below, and what their owner can do about it.
 
 use serde_json::Value;

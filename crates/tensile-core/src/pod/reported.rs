@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is read of a lower pod for the way up: the rest of its text is passed over.
 //!
 //! A lower pod changes half a dozen times in its life and each time comes whole; most of it is its spec, of which only

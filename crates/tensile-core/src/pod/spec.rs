@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The spec of the lower pod.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Status on its way up: what the kubelet of the virtual node would write.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What must change below so that a lower pod follows its upper pod.
 //!
 //! A running pod can change little (Kubernetes `ValidatePodUpdate`, `ValidatePodResize`,

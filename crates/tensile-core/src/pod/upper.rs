@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The upper pod as translation reads it.
 
 use serde_json::{Map, Value};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Volumes of the lower pod.
 
 use std::collections::BTreeSet;

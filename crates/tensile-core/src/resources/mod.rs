@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Quantities and resource vectors.
 
 pub mod quantity;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Kubernetes quantities, exactly: `100m`, `1.5Gi`, `12e6`.
 //!
 //! The grammar and the canonical form are those of `k8s.io/apimachinery/pkg/api/resource`: fixed point, no floats,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a pod takes from a node: kube-scheduler's sum over containers, init containers, sidecars and overhead.
 //!
 //! The rules are those of `k8s.io/component-helpers/resource.PodRequests`. The views borrow from the JSON text, so

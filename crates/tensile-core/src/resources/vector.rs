@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Amounts per resource, as one value: what a pod asks for, what a node has left.
 
 use std::{borrow::Cow, fmt};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Amounts of resources as kube-scheduler counts them: thousandths of CPU, whole units of the rest.
 
 use crate::resources::{ResourceName, ResourceVector};

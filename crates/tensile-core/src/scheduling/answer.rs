@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a cluster says to a question, in words that a person understands.
 
 use std::fmt;

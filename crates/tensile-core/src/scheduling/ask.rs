@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The decision: plugin after plugin, 64 nodes at a time, until one node is left that all agree on.
 
 use std::collections::BTreeMap;

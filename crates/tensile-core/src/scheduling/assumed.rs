@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that are on their way: who they are, and where each is counted until it is seen below.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How many replicas of a pod a cluster would take.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the watches of a lower cluster deliver.
 
 use serde::de::DeserializeOwned;

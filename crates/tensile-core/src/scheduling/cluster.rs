@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One lower cluster, kept up to date by its watches.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a plugin is, and the phases of a decision: `PreFilter`, `Filter`, `Score`. `Reserve` is the record of a pod in the columns.
 
 use std::cell::OnceCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Label selectors over pods and namespaces, and the pod affinity terms they are part of.
 
 use serde::{Deserialize, Deserializer};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Labels of an object as one text: many objects are read, and few of their labels are ever looked at.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What fits where: the nodes and pods of a lower cluster as columns, and kube-scheduler's rules over them.
 //!
 //! A [`Cluster`] is fed with what the watches of a lower cluster deliver ([`Change`], decoded straight into reduced

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Namespaces, and what they keep their pods to: quotas and default amounts.
 
 use std::collections::BTreeMap;

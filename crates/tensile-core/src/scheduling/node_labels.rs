@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which nodes have which labels.
 
 use foldhash::HashMap;

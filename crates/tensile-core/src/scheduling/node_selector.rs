@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Node selectors, read once and then evaluated over all nodes at a time.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sets of nodes by their dense ids: sparse ones that are kept, dense ones to reckon with.
 
 /// Number of a node within its cluster. Freed numbers are used again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The nodes of a cluster as columns over their dense ids.
 
 use foldhash::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The pods of a cluster: a small record each, and what pods of one shape have in common.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which plugins are on, their arguments and weights: a profile of a `KubeSchedulerConfiguration`.
 
 use std::collections::BTreeMap;

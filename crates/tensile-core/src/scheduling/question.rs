@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A pod as it would be in a lower cluster, taken apart into what decides where it fits.
 
 use std::sync::Arc;

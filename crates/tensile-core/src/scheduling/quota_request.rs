@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a pod is for quotas.
 
 use serde_json::{Value, json};

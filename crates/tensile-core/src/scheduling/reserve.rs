@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reserve: room for pods that are on their way to a cluster, so that no two of them are sent for the same.
 //!
 //! A pod is *offered* a cluster when a scheduler is told that it fits there, and *assumed* once it is bound upstairs. Until it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How good a place a cluster is for a pod that fits there.
 
 use serde::Deserialize;

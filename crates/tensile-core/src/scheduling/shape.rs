@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What pods of one controller have in common: stored once, however many they are.
 
 use super::amounts::Amounts;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Claims, volumes, classes, and the limits of nodes.
 
 use foldhash::HashMap;

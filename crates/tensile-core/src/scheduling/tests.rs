@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The engine as its users see it: objects in, answers out.
 
 #![allow(clippy::needless_pass_by_value, reason = "JSON is written where it is passed")]

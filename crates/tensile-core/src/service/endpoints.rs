@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The Endpoints below, where the operator asks for them: what clients read that do not know EndpointSlices yet.
 //!
 //! Kubernetes has deprecated them since 1.33 and keeps them in step for Services with a selector only; those below have none

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Services on their way down, and what their endpoints are there.
 //!
 //! A Service goes down with the pods of its namespace, or where its author marks it [`names::GLOBAL`], under its own name:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The decision for one Service: from what is upstairs and what is below to what is to be done.
 
 use std::collections::BTreeMap;

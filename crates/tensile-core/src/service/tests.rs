@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Services on their way down.
 
 use serde_json::{Value, json};

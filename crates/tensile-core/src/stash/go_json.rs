@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! JSON as Go's `encoding/json` writes the core API's types: members in the order of their struct.
 //!
 //! What an API server sends has no empty members, so that there are none to omit here: values are written as they are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The codec: its bytes, its errors, what survives.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counters of containers, where the source has rates, or counters that may flicker.
 
 use std::sync::Arc;

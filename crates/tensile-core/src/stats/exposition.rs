@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One line of Prometheus' text format, read without copying it.
 //!
 //! Only what decides whose the sample is gets looked at; the line itself passes on as it came.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! All counters of a virtual node: fed with what sources say, read as usage.
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the metrics API (`metrics.k8s.io/v1beta1`) says of pods.
 
 use std::{borrow::Cow, time::Duration};

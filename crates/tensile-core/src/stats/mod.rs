@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What containers below use, said of the pods above: picked, renamed, counted on. Pure.
 //!
 //! A kubelet says it as Prometheus text ([`Picker`]) and as JSON ([`summary`]); both pass through with other names. The

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Prometheus text of a kubelet, reduced to our pods: read in chunks, line by line, kept by metric.
 
 use std::collections::{BTreeMap, btree_map::Entry};

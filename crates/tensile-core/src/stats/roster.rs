@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whose metrics count: our pods below, by the names they have there.
 
 use std::{collections::BTreeSet, sync::Arc};

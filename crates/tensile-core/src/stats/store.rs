@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a metric store that speaks Prometheus' HTTP API answers to instant queries about containers.
 
 use std::{borrow::Cow, sync::Arc};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A counter that is the sum of others, which come, go and start anew; it never goes back itself.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `/stats/summary` of kubelets, reduced to our pods.
 //!
 //! What is said of a pod passes through as it came, members that this build does not know included; only the reference

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What kubelets and other sources say, and what may be said of it above.
 
 mod choosing;

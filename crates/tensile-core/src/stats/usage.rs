@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What pods use, where the source is no kubelet: written as a kubelet writes it.
 
 use std::sync::Arc;

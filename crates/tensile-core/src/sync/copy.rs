@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The copy below: its name and its text.
 //!
 //! What is inside an object is never parsed: it goes from one API server to the other as text.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The kinds of objects that pods read.
 
 use std::fmt;

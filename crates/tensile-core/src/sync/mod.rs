@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Objects that pods bring along, kept in step between the clusters: what is to be done for one, as data.
 //!
 //! The rules are the same for every kind: a copy below is made when a pod needs it, follows the object upstairs, and

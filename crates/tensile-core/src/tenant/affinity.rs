@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a pod says of other pods, where namespaces below are others than upstairs.
 
 use serde_json::{Map, Value, json};

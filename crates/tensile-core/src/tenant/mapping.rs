@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How the namespaces of the upper cluster become those of the lower one.
 
 use std::{borrow::Cow, fmt, str::FromStr};

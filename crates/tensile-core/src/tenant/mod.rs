@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where the objects of an upper cluster are in a lower one that several share.
 //!
 //! A link puts each namespace upstairs into one below by its [`Mapping`]. That a name below is free of others' claims is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the operator puts into each namespace of a link: quotas, limits, and a wall around the tenant's pods.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tenants of a lower cluster, and what they cannot do to one another.
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A volume of the upper cluster on its way down with its claim.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Claims of the upper cluster, their volumes in a lower one, and what shows them upstairs.
 //!
 //! A pod needs the claims it names below, and the upper cluster must see them bound: its scheduler lets no pod go before,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The decision for one claim: from what is upstairs and what is below to the one thing to do next.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Claims that cannot be served below, and what their owner can do about it.
 
 use crate::names;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The volume upstairs that shows one below.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is done for claims, and what never is.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Flags of the programs that a service stands in for, taken so that their manifests start: without effect, or refused
 //! where their meaning cannot be given.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Values of flags, as clap's `value_parser` wants them: a value or a sentence.
 
 use std::time::Duration;

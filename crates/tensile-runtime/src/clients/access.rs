@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whether we may do what we are going to do, asked at the start instead of found out under load.
 
 use std::fmt;

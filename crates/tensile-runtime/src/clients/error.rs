@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why no client can be made, in one sentence that names the file at fault. Never a word of the file's content.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a kubeconfig makes its reader do, besides opening connections.
 
 use kube::config::{AuthInfo, Cluster, Kubeconfig};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One question to an API server, and what its answer or silence means.
 
 use std::error::Error as StdError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A token bucket in front of a client, as client-go's QPS and burst: no timer, no allocation while tokens are there.
 
 use std::pin::Pin;

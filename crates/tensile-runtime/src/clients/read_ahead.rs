@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fewer calls of the kernel for much data: what comes without a pause is read in large pieces.
 
 use std::io::{self, IoSlice};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An upper bound for the time until an API server begins to answer, except for requests that may rightly be silent.
 
 use std::future::Future;

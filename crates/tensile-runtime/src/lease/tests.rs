@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Several candidates on one lease whose server refuses outdated writes: never two leaders at a time.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A certificate that follows its files.
 //!
 //! A mounted Secret is swapped by renaming a symlink, which raises no event on the files themselves

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! HTTPS: connections are handed to the server once their handshake is done, so that a slow client holds up nobody.
 
 use std::io;

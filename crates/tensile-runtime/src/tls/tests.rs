@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Real handshakes against a certificate whose files change as mounted Secrets do.
 
 use std::os::unix::fs::symlink;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Objects of any kind as their text: whoever follows them reads just what it needs, and nothing else is ever built.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A machine without any CA bundle, as a `scratch` image is one. Played by a child process, because the bundle is looked
 //! up through the process' environment.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Real signals reach the tasks of a service.
 
 use std::time::Duration;

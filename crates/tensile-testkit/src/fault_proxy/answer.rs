@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bodies: those the proxy makes up, and the API server's own on their way to the client.
 
 use std::convert::Infallible;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One request after another, from a client's connection to the API server's and back.
 
 use std::future::pending;

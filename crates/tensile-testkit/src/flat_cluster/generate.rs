@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clusters and pods, read off bytes: cheap to make by the hundred thousand, and shrunk by shrinking the bytes.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Kubernetes' rules for where a pod may land, written apart from the code under test, from the API's documentation:
 //! the reference of `NodeSelector` and `Toleration`, and the pages on labels, node affinity and taints.
 //!

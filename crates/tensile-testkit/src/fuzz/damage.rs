@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Damage to inputs: to the tree of a JSON value, and to bytes.
 
 use serde_json::{Map, Value, json};

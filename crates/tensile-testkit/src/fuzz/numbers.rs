@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Numbers that look random and are the same in each run.
 
 /// A sequence of numbers (splitmix64).

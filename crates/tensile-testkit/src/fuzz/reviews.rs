@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Admission reviews of pods as a real API server sent them (Kubernetes 1.36), for a bare pod and those of a Deployment,
 //! a Job and a StatefulSet.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Nodes and pods, drawn so that each rule of the scheduler is about as often kept as broken.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The rules of kube-scheduler, written apart from the code under test, from the API's documentation: slow, plain, and
 //! over JSON alone.
 

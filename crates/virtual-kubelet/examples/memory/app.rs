@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Wiring: what a provider of any kind has to start.
 
 use std::sync::Arc;

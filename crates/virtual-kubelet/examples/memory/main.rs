@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A provider whose pods are entries in a map: the starting point for authors of other providers.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The pods and the node: entries in a map.
 //!
 //! A pod is taken at once and shown Running, finishes when it has the annotation `example/finish` (`Succeeded` or

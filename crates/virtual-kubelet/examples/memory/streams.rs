@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the containers give: a log of a line, and containers that know three commands.
 
 use bytes::Bytes;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One object of the API server as raw JSON, so that fields unknown to this build survive a round trip.
 
 use std::time::Duration;

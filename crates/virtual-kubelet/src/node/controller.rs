@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps one Node alive: registers it, writes its status, renews its lease, makes it anew when somebody deletes it.
 
 use std::{sync::Arc, time::Duration};

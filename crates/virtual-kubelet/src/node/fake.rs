@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A small API server for tests of the loops: one Node, its lease, a watch. Real ones are in the suites on clusters.
 
 use std::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Judging pings: when the backend counts as away.
 //!
 //! `NotReady` is expensive: the control plane marks every pod of the node not ready and, after a while, evicts those

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The node's lease: the sign of life that the control plane watches.
 //!
 //! It says that this process lives and reaches the API server, nothing about the backend. So it is renewed also while

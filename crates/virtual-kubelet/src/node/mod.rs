@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The node: registration, lease, status.
 //!
 //! What is decided (whether the backend is away, when to write, which patch, which lease) is in files without I/O; the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! When the node is written next, and how long a failure waits.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is written about the node: its first version, and patches that leave alone what others wrote.
 //!
 //! What we wrote last is kept in two annotations under the names that the Go library uses, so that either can take over

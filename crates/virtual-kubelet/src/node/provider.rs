@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What an author of a provider writes about the node itself.
 
 use std::future::Future;

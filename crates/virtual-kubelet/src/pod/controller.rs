@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The loops: the watch of upper pods, the provider's feed, and the workers between them.
 
 use std::{sync::Arc, time::Duration};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Performs what was planned: calls to the provider and to the upper API server, and what their answers teach.
 
 use std::sync::Arc;

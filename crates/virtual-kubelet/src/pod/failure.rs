@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The status of a pod that its provider refuses.
 
 use serde_json::{Map, Value, json};

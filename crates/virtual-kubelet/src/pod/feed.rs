@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The provider's side of the pairs: where it tells what becomes of its pods.
 
 use std::sync::Arc;

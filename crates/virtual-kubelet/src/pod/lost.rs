@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The last status of a pod that its provider lost: nobody will report how it ended.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Numbers about the pods of a virtual node, for Prometheus.
 
 use std::{sync::Arc, time::Duration};

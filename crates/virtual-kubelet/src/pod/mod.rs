@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods: what is wanted upstairs, what the provider has, and what follows from both.
 //!
 //! One way through: watch events and the provider's feed change digests in `pairs`; a changed pair is queued; one

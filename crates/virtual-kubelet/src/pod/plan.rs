@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The decision: from a pod upstairs and its counterpart at the provider to the one thing to do next.
 //!
 //! Pure and level-triggered: it looks at what is, never at what happened, so a missed or repeated event changes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What an author of a provider writes: where pods are run, and how their state comes back.
 
 use std::{future::Future, time::Duration};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Status on its way up: what of a pod's status is ours, whether it differs, and the patch that makes it equal.
 //!
 //! A kubelet owns a part of `PodStatus` and shares the rest: the scheduler writes `PodScheduled`, other controllers

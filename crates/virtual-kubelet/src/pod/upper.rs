@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The digest of a pod upstairs: what decisions about it need, and no more.
 
 use std::{borrow::Cow, hash::Hasher};

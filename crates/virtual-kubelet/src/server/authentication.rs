@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who asks: a client certificate, else a bearer token; nobody is let in without a name.
 //!
 //! Kubernetes `staging/src/k8s.io/apiserver/pkg/authentication/authenticatorfactory/delegating.go`, as the kubelet sets it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who may: each request is a question to the upper cluster, which verb on which part of this node.
 //!
 //! Kubernetes `pkg/kubelet/server/auth.go` with `KubeletFineGrainedAuthz`, and stricter in one point: a client opens an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bodies of responses: a short text, or a stream.
 
 use std::error::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Answers that are remembered for a while, without remembering the questions.
 
 use std::{

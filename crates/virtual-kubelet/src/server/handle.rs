@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One request after the other: who asks, whether they may, what they ask for, and the answer.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What an author of a provider writes to give containers' output and streams.
 
 use std::{error::Error, fmt, future::Future};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a request's query says: options of logs, of streams, of statistics, and ports.
 //!
 //! Decoded as the kubelet does (`apimachinery/pkg/runtime/converter.go`, `pkg/apis/core/validation`): what cannot be read

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a request asks the kubelet for: its path and method, nothing else.
 //!
 //! Names from a path become parts of a path in front of another API server, so only what can be a name is let through,

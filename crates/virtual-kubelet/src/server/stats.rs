@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What an author of a provider writes to tell what containers use.
 
 use std::future::Future;

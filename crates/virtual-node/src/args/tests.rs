@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is typed is what is parsed; what cannot be typed is refused with a hint.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What of the upper cluster pods keep below: service accounts, the address of its API server, its DNS.
 
 use tensile_core::pod::ClusterDns;

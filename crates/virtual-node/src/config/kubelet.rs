@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the flags and variables about the kubelet API mean.
 
 use std::path::PathBuf;

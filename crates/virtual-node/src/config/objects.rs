@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the flags of the object controllers mean.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the flags about metrics of containers mean.
 
 use http::Uri;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Flags, environment and defaults, without a process environment.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Numbers about tokens, for Prometheus.
 
 use prometheus::{IntCounterVec, IntGauge, Opts, Registry};

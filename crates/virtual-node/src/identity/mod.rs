@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tokens of upper service accounts, for the pods that project them: requested upstairs as a kubelet does, kept below in
 //! one Secret per pod, renewed in time.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tokens renewed in time, and put into the Secret of their pod.
 
 use std::{sync::Arc, time::Duration};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Requests for tokens.
 //!
 //! The right to `create serviceaccounts/token` in all namespaces would make the virtual node the master of the upper

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is known of the pods that have tokens. No token is here.
 
 use std::{

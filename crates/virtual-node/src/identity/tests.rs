@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Many pods at the pace that is kept.
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};

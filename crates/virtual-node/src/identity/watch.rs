@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The Secrets with tokens of one namespace below. Metadata only.
 
 use std::{collections::HashSet, sync::Arc};

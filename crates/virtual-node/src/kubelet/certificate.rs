@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The certificate that the kubelet API shows: from files that are followed, issued by the upper cluster, or self-signed.
 
 use std::{convert::Infallible, sync::Arc};

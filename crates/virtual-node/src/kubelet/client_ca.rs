@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whose client certificates name users: a file, else what the upper API server itself trusts. Either is followed.
 
 use std::{path::PathBuf, time::Duration};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A command without a session (`/run`): run below to its end, and answered with what it wrote.
 
 use bytes::{Bytes, BytesMut};

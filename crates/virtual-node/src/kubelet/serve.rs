@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The listener of one link's kubelet API, with its certificate and its callers' authority.
 
 use std::{convert::Infallible, sync::Arc};

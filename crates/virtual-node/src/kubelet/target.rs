@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Paths of the lower API server for what is asked of the kubelet: pure rewriting.
 
 use form_urlencoded::Serializer;

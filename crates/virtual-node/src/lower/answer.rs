@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Answers of the lower API server, in the terms of the pod's owner.
 
 use kube::core::Status;

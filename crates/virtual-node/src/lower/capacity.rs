@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the lower cluster can still take: a snapshot kept by its watches, summed up when it is asked for.
 
 use std::{

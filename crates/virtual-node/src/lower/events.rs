@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Events of our lower pods, shown on their upper pods.
 //!
 //! One watch follows the events about pods below. What is to be shown waits in a bounded table, one entry for each event,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Namespaces below: whose they are, made when the first pod needs them, with what the operator puts into each.
 
 use std::{

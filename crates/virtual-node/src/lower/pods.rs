@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods of the upper cluster, made, changed and ended in the lower one.
 
 use kube::{

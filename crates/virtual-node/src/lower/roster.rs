@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where our pods run below, for whoever asks what they use.
 
 use std::{collections::HashMap, sync::Arc};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is read of a lower pod when a watch delivers it.
 
 use std::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The two watches of a lower cluster.
 
 use futures::StreamExt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! ConfigMaps and Secrets that pods bring along: copied below before a pod is made there, kept up to date, removed when
 //! no pod refers to them any more.
 //!

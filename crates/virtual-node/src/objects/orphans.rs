@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Copies of which no pod is left: made by a process that was killed before it could remove them.
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Requests for objects of one kind in one namespace.
 //!
 //! Bodies are text and stay text: a client that cannot parse an answer may log it, and there are Secrets among these.

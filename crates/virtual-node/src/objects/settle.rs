@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Performs what was planned for one object, until there is nothing left to do for it.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How things stand with the objects of a pod that is to be made.
 
 use tensile_core::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is known of the objects, and who refers to them. Only digests: no content.
 
 use std::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The watches of one kind in one namespace: all objects upstairs, and our copies below. Metadata only.
 
 use std::{collections::HashSet, fmt::Debug, sync::Arc};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What there is of one Service in both clusters.
 
 use k8s_openapi::api::{

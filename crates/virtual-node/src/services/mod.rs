@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Services and their EndpointSlices, kept in step between the clusters: what is to be done for each the core decides
 //! (`tensile_core::service`).
 //!

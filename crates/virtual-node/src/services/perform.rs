@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Performs what was planned for one Service. Everything may be performed twice.
 
 use k8s_openapi::api::{

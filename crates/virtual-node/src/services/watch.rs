@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is heard of Services and their slices.
 
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What can be asked for, and how each is made from each source.
 
 use bytes::Bytes;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why something is not known, for all who wait for the same answer.
 
 use std::{fmt, sync::Arc};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What this service says of its own asking, for Prometheus.
 
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The kubelets below, asked through their API server: only those that run our pods, all at once, none for long.
 
 use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};

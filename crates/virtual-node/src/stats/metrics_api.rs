@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The metrics API below: one list of all our pods.
 
 use form_urlencoded::byte_serialize;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What containers below use, for whoever asks the virtual node: one answer for all who ask at about the same time.
 //!
 //! Pure rules are the core's ([`tensile_core::stats`]). Here is who is asked: the kubelets below through their API server

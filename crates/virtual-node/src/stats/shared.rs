@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One answer for many: made by the first who asks, kept for a moment.
 
 use std::{future::Future, time::Duration};

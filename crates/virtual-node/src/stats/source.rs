@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which source is asked: looked at now and then, and at once when the one of the day refuses.
 
 use std::time::Duration;

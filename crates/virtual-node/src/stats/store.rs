@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A metric store that speaks Prometheus' HTTP API: four instant queries for all our pods.
 
 use bytes::Bytes;

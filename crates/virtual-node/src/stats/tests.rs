@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who is asked, how often, and what becomes of it when some or all do not answer: against a lower API server that is a
 //! function.
 

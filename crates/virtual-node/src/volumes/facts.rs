@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What there is of one claim in both clusters.
 
 use std::fmt::Debug;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Claims and volumes, kept in step between the clusters: what is to be done for each claim the core decides
 //! (`tensile_core::volume`).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Performs what was planned for one claim. Everything may be performed twice.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is heard of claims and volumes: metadata only, and only of ours. Everything means "look again".
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Flags of the certificate that the webhook keeps itself, and what they mean together.
 
 use std::collections::BTreeSet;

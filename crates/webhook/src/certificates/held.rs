@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the Secret holds: the CAs that are told, the key of the newest, and the serving certificate with its key.
 
 use std::collections::{BTreeMap, BTreeSet};

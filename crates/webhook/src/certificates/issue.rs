@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Makes certificates, as planned. What it makes differs each time only by the keys.
 
 use std::collections::{BTreeMap, BTreeSet};

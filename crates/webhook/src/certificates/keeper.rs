@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The task that keeps the certificates: looks at Secret and configuration, does the next step, and waits until it is
 //! time for another or one of the two changes.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Certificates of its own: a CA and what it signs, kept in a Secret that all replicas share.
 //!
 //! [`held`] is what the Secret holds, [`registration`] what API servers were told, [`plan`] decides from both and the

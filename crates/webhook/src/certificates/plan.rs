@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is to be done next about the certificates. Pure.
 //!
 //! A rotation of the CA never leaves an API server without trust: first the new CA is told beside the old one, then,

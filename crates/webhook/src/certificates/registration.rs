@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What API servers are told: the `caBundle` of our webhooks in a `MutatingWebhookConfiguration`.
 //!
 //! Ours are those that are called at one of the names that the certificate is for. Nothing else in the configuration

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which pods are changed, and how.
 
 use serde_json::{Value, json};

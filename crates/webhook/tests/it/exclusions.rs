@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Exclusions: a pod is kept off virtual nodes where its owner's pods found no room, and nothing else about it changes.
 
 use jiff::Timestamp;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Damaged reviews: each is decided or refused, and a patch can be applied, changes placement alone and is final.
 //!
 //! The inputs are the same in each run. A long run, such as `TENSILE_FUZZ_CASES=10000000 cargo test --release -p webhook

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! HTTPS, over real sockets.
 
 use std::net::SocketAddr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that tensile-kube annotated are understood here, and pods that this webhook annotated are understood there.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Properties over generated pods, from the question to where the pod lands.
 
 use proptest::prelude::*;

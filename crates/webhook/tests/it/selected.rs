@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods whose claims were given to a virtual node.
 
 use jiff::Timestamp;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! tensile-kube's two rules, written anew from what they do: how its webhook annotates a pod, and what its virtual node
 //! makes of an annotated pod. The reference for pods that come from there or go there; also where the rules are wrong.
 

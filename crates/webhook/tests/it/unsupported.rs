@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What cannot work on a virtual node: the author is warned of just what virtual nodes refuse, or denied it.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! When pods were stuck, left, and ran, by the clock of this process.
 
 use std::collections::HashMap;

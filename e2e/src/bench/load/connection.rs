@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A client that costs little: one request, made once, sent again and again over a connection that stays.
 
 use std::net::SocketAddr;

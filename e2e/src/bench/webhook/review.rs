@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The question that is asked: the creation of a pod such as users have.
 
 use anyhow::{Context as _, ensure};

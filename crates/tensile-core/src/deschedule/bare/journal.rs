@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The codec of the journal of one move.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The pod that is made again: all that its author wrote, and nothing that the clusters added.
 
 use serde_json::{Map, Value, json};

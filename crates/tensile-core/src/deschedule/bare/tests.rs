@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Moves with kills, other hands and changes in between, in a small model of an API server; and the codecs.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Worlds in which exclusions are not enforced yet, pods without a controller, what is told about a pod, and damage.
 
 use tensile_testkit::fuzz::{Numbers, cases, damage_json};

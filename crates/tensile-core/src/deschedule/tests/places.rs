@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Worlds with a multi-scheduler, which knows where there is room.
 
 use super::*;

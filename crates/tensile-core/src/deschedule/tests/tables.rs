@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Single worlds, and what is done in them.
 
 use super::*;

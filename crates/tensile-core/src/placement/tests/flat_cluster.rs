@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Flat-cluster equivalence and its kin, over generated clusters and pods.
 
 use proptest::prelude::*;

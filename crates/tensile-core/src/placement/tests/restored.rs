@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the lower pod asks for.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What stays upstairs, and the very annotation that is written.
 
 use serde_json::{Value, json};

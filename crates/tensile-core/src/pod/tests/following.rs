@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Changes upstairs of a pod that is already below.
 
 use serde_json::{Value, json};

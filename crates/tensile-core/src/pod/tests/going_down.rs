@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What becomes of each field of a pod, and which pods are refused.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who a pod is below, and what of its own cluster it finds there.
 
 use serde_json::{Value, json};

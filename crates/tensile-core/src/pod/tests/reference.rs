@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The reference for users names what the rules name.
 
 use crate::pod::{container::CONTAINER, fields::Fields, metadata, spec::SPEC, volume};

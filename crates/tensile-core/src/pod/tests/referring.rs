@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which objects a pod refers to, and that it refers to others of the same content below.
 
 use serde_json::{Value, json};

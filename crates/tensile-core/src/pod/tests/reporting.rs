@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Status on its way up.
 
 use serde_json::{Value, json};

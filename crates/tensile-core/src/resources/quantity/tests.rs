@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tables taken from Kubernetes 1.36: text, value in nanos and canonical form as `k8s.io/apimachinery` gives them.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What `PodRequests` of `k8s.io/component-helpers` 0.36.3 gives for the same pods, before and after placement.
 
 use serde_json::json;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Default amounts of a namespace: what its containers request and are limited to when they do not say so.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Objects of a lower cluster, reduced to what decides about fitting. Each is decoded straight from the JSON of a watch.
 
 mod limit_range;

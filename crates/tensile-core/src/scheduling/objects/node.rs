@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Nodes, reduced to what decides about fitting.
 
 use serde::{Deserialize, Deserializer};

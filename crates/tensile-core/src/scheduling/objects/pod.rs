@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods, reduced to what decides about fitting.
 
 use std::borrow::Cow;

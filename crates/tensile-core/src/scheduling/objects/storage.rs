@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Claims, volumes, storage classes, and what storage drivers nodes have.
 
 use std::collections::BTreeMap;

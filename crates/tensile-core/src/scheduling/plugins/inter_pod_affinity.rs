@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods near those they want near, and away from those that either wants away.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The plugins, each under its upstream name. To add one: a module, and its line in the list.
 
 #![allow(clippy::unnecessary_wraps, reason = "all plugins are made alike, also those that take no arguments")]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods on nodes that their node selector and node affinity select.
 
 use serde_json::Value;

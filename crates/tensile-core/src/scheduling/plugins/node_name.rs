@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps a pod that names its node off all others.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods off nodes where another listens on a port they want of the node.
 
 use serde_json::Value;

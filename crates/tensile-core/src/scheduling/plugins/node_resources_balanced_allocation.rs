@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Prefers nodes on which CPU and memory would be used in the same proportion.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods on nodes that have left what they request.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods off nodes that are cordoned, unless they tolerate it.
 
 use serde_json::Value;

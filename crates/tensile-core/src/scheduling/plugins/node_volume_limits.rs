@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods off nodes that cannot mount that many volumes of a driver.
 //!
 //! Volumes that are attached without a pod that uses them (`VolumeAttachment`) are not counted.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods where they stay spread over domains as evenly as they ask for.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Refuses pods that a quota of their namespace would refuse when they are created.
 //!
 //! A quota that wants each container to name its requests is not modelled.

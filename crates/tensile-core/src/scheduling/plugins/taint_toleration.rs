@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods off nodes with taints they do not tolerate, and prefers nodes without.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods on nodes where their claims are bound, or can be.
 //!
 //! Storage that drivers report they have left (`CSIStorageCapacity`) is not counted: a provisioner is taken to have room.

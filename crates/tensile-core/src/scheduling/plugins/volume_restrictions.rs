@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods away from disks and claims that others have to themselves.
 
 use serde_json::Value;

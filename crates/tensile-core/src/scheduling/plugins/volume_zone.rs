@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps pods in the zones and regions their volumes are in.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Columns do not drift: whatever events come, and however often, the answers are those of a cluster built afresh.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Damaged objects: each is decoded or refused, and whatever was decoded can be asked about, and goes without a trace.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Generated clusters and pods, held against an oracle that was written apart. `e2e/tests/scheduling` holds them against
 //! a real scheduler.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What each plugin lets pass and what not, case by case: the edges that upstream's own tests and users know.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bursts: whatever lower schedulers do with pods that are on their way, nobody is told of room that another needs.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A cluster made of JSON, for tests.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How good a place is, how many fit, and which node is chosen.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that want to be near others, apart from them, or spread: case by case.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What claims and volumes let pass and what not.
 
 use serde_json::{Value, json};

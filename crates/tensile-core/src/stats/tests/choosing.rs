@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which source is asked when.
 
 use super::super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counters that are made here: they begin, grow, start anew, and never go back.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Prometheus text: what is kept, how it is renamed, and what broken text does.
 
 use std::collections::BTreeSet;

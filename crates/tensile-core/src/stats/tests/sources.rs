@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The metrics API and metric stores, as they answer, and what is written of it.
 
 use std::collections::BTreeMap;

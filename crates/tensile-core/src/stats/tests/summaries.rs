@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `/stats/summary` of kubelets.
 
 use proptest::prelude::*;

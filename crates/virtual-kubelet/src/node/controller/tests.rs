@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The loops against a small API server, on a paused clock: time passes only when everybody waits.
 
 use std::sync::atomic::Ordering;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tables of what a lease looks like and what follows an answer.
 
 use super::*;

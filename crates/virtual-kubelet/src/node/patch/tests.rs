@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tables of patches, and the property that they bring a node to what is wanted and leave others' parts alone.
 
 use proptest::prelude::*;

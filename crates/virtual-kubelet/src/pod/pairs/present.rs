@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which pods there are, for those who only look.
 
 use super::{Pairs, PodId, Upper};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How long the stages of a pod's start took, for pods that came while we looked.
 //!
 //! All times are of one clock, ours: those in the objects are of several machines, and in whole seconds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Each situation and its one next step; then whole lives of pods under kills, lost events and short lists.
 #![allow(clippy::needless_pass_by_value, reason = "json!(..) as an argument reads best without &")]
 

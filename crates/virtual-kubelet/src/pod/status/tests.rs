@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What counts as a difference, and what the patch does to an object.
 #![allow(clippy::needless_pass_by_value, reason = "json!(..) as an argument reads best without &")]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Certificates and tokens, good and bad.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

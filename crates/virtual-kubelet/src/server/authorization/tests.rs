@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which right each path needs, and how long an answer counts.
 
 use std::sync::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Asks for the certificate and shows it: performs what `plan` says.
 
 use std::{fmt::Display, sync::Arc, time::Duration};

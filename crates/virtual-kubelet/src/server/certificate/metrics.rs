@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Numbers about the certificate, for Prometheus.
 
 use jiff::Timestamp;

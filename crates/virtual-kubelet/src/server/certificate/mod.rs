@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The certificate that the kubelet's API shows: asked of the upper cluster, and one of its own making until then.
 //!
 //! As a kubelet with `serverTLSBootstrap`: a `CertificateSigningRequest` for the signer `kubernetes.io/kubelet-serving`

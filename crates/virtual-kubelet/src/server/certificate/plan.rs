@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is due about the certificate: pure, with time and chance as arguments.
 //!
 //! One request at a time. It is kept until somebody decides it or it is gone, however long that takes: a new one every

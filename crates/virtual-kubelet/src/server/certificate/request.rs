@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One `CertificateSigningRequest`: its key, its object, and what became of it.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Queries as clients write them, and as nobody should.
 
 use proptest::prelude::*;

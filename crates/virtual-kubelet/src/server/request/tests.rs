@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Paths that mean something, and many that do not.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the messages of a channel protocol mean: pure.
 //!
 //! The first byte of a message is its channel (k8s.io/streaming `pkg/httpstream/wsstream`, k8s.io/cri-streaming

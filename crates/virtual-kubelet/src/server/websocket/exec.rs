@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Exec and attach: a process and its streams over one connection.
 
 use bytes::Bytes;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Port-forward over WebSocket, as clients do it that are not kubectl: the ports stand in the query, and each has a
 //! channel for data and one for an error.
 

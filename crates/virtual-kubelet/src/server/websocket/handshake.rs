@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whether an upgrade is one that is spoken here, and the answer to it (RFC 6455, section 4.2).
 
 use http::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Containers of a backend that gives bytes, and knows no protocol of Kubernetes: this speaks WebSocket for it.
 //!
 //! [`OverWebSocket`] turns a [`ContainerStreams`] into the [`ContainerIo`] that the server asks: what it hands back as the

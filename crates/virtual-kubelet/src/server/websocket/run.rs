@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A process without a session: what it wrote is an answer.
 
 use std::fmt::Display;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One connection: its messages in and out, its pings, and its end.
 
 use std::{pin::pin, time::Duration};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the lower API server's answers become, without one.
 
 use std::{

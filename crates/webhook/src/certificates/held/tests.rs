@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Secrets as others may leave them.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is made is judged by the verifier of rustls, which shares no code with what made it.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The plan, by a table, and lived through from the first day on.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A controller at work: what it is made of, and what tests wait for.
 
 use std::{

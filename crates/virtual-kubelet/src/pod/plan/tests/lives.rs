@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whole lives: a small world (an API server, a provider, containers that count their starts) in which the plan is
 //! performed while the process is killed, lists come up short and users delete things on both sides.
 

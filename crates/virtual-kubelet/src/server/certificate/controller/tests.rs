@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The controller against an API server that decides at once, or not.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Mutex};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! When what is due, as tables of times.
 
 use super::*;

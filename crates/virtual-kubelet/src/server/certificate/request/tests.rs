@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a request says, read by another parser, and what its answer means.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

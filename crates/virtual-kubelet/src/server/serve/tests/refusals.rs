@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who is let in, and what everybody else is told.
 
 use http::Request;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Logs and upgrades: what goes through, when it ends, and what is refused.
 
 use std::sync::{

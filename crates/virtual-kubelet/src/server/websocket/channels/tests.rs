@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages as tables, and any bytes at all.
 
 use proptest::prelude::*;

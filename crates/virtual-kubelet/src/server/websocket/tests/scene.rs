@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A backend of a few commands, and a client.
 
 use std::sync::{

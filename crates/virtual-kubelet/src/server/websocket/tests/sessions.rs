@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What happens when an end does not behave: it leaves, it does not read, it says what is no message.
 
 use std::{
