@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Objects that say how many members a group of pods must have, followed where the upper cluster has their API.
 //!
 //! None of these APIs is there by default: coscheduling's is a custom resource, those of the core are off. One that comes
@@ -22,18 +23,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fleet::Fleet;
 use crate::gangs::{GroupObject, Naming};
+use crate::upper::{PAGE, interrupted};
 
 /// How often it is looked whether an API is there that was not.
 const LOOK: Duration = Duration::from_secs(60);
 /// Pause before a question that was not answered is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Objects of a list that are held at a time.
-const PAGE: u32 = 500;
 
 /// A kind of object that says how many members groups must have.
 struct Source {
-    group: &'static str,
-    version: &'static str,
+    /// Group and version.
     api_version: &'static str,
     plural: &'static str,
     naming: Naming,
@@ -41,34 +40,10 @@ struct Source {
 
 /// All there are. Of several versions of one API, each that is served is followed: they say the same.
 const SOURCES: [Source; 4] = [
-    Source {
-        group: "scheduling.x-k8s.io",
-        version: "v1alpha1",
-        api_version: "scheduling.x-k8s.io/v1alpha1",
-        plural: "podgroups",
-        naming: Naming::Label,
-    },
-    Source {
-        group: "scheduling.k8s.io",
-        version: "v1beta1",
-        api_version: "scheduling.k8s.io/v1beta1",
-        plural: "podgroups",
-        naming: Naming::SchedulingGroup,
-    },
-    Source {
-        group: "scheduling.k8s.io",
-        version: "v1alpha2",
-        api_version: "scheduling.k8s.io/v1alpha2",
-        plural: "podgroups",
-        naming: Naming::SchedulingGroup,
-    },
-    Source {
-        group: "scheduling.k8s.io",
-        version: "v1alpha1",
-        api_version: "scheduling.k8s.io/v1alpha1",
-        plural: "workloads",
-        naming: Naming::WorkloadRef,
-    },
+    Source { api_version: "scheduling.x-k8s.io/v1alpha1", plural: "podgroups", naming: Naming::Label },
+    Source { api_version: "scheduling.k8s.io/v1beta1", plural: "podgroups", naming: Naming::SchedulingGroup },
+    Source { api_version: "scheduling.k8s.io/v1alpha2", plural: "podgroups", naming: Naming::SchedulingGroup },
+    Source { api_version: "scheduling.k8s.io/v1alpha1", plural: "workloads", naming: Naming::WorkloadRef },
 ];
 
 /// Follows all of them until `stop`; `known` is ready once it is known what each of them says.
@@ -92,9 +67,10 @@ impl Source {
             tokio::time::sleep(LOOK).await;
         }
         tracing::info!(api = self.api_version, kind = self.plural, "groups of pods are known by their objects");
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", self.api_version));
         let kind = ApiResource {
-            group: self.group.to_owned(),
-            version: self.version.to_owned(),
+            group: group.to_owned(),
+            version: version.to_owned(),
             api_version: self.api_version.to_owned(),
             // Used only in texts.
             kind: self.plural.to_owned(),
@@ -104,13 +80,7 @@ impl Source {
         let (mut known, mut listing) = (BTreeMap::new(), Listing::default());
         let mut events = pin!(watch::attend(api, Config::default().page_size(PAGE)));
         while let Some(event) = events.next().await {
-            let event = match event {
-                Ok(event) => event,
-                Err(error) => {
-                    tracing::warn!(api = self.api_version, %error, "watch of groups interrupted, trying again");
-                    continue;
-                }
-            };
+            let Ok(event) = event.inspect_err(interrupted(self.plural)) else { continue };
             let read = |raw: Raw| match groups(self.naming, raw.text()) {
                 Ok((key, groups)) => Some((key, Some(groups))),
                 Err(error) => {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the upper cluster says of its virtual nodes, and of pods on their way to them.
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use crate::fleet::{Fleet, VirtualNode};
 use crate::gangs::{Group, Membership, SchedulingGroup, WorkloadRef};
 
 /// Objects of a list that are held at a time.
-const PAGE: u32 = 500;
+pub(crate) const PAGE: u32 = 500;
 
 /// Follows the virtual nodes, then the pods, until `stop`; `listed` is ready once both are known.
 pub async fn run(fleet: Arc<Fleet>, client: Client, upper_cluster: String, listed: Condition, stop: CancellationToken) {
@@ -184,6 +185,7 @@ fn pod_seen(fleet: &Fleet, raw: &Raw) {
     }
 }
 
-fn interrupted(what: &'static str) -> impl Fn(&kube::runtime::watcher::Error) {
+/// Says that a watch was interrupted.
+pub(crate) fn interrupted(what: &'static str) -> impl Fn(&kube::runtime::watcher::Error) {
     move |error| tracing::warn!(kind = what, %error, "watch of the upper cluster interrupted, trying again")
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Traces for OpenTelemetry: spans that are over when they are told, sent in batches as OTLP/HTTP with JSON.
 //!
 //! The shape is that of the OTLP specification 1.x, `ExportTraceServiceRequest` in its JSON mapping: identifiers in
@@ -14,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clients;
 
-/// Traces that wait for the collector; what comes beyond is lost and counted.
-const WAITING: usize = 2048;
+/// As much may wait for the collector: what is told beyond is lost.
+pub const WAITING: usize = 2048;
 /// Traces in one request.
 const BATCH: usize = 256;
 /// Time between requests.
@@ -50,75 +51,57 @@ pub struct Trace {
     pub parts: Vec<Span>,
 }
 
-/// Where traces are told. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Tracer(mpsc::Sender<Trace>);
-
-/// Sends what its [`Tracer`] was told to a collector.
-#[derive(Debug)]
-pub struct Exporter {
-    told: mpsc::Receiver<Trace>,
-    service: &'static str,
-}
-
-/// A tracer for `service` (such as `virtual-node`), and what sends its traces.
-pub fn channel(service: &'static str) -> (Tracer, Exporter) {
-    let (tracer, told) = mpsc::channel(WAITING);
-    (Tracer(tracer), Exporter { told, service })
-}
-
-impl Tracer {
-    /// Tells a trace. Never waits: while the collector is away, what does not fit into the queue is lost.
-    pub fn tell(&self, trace: Trace) {
-        if self.0.try_send(trace).is_err() {
-            tracing::debug!("a trace was lost: too many wait for the collector");
-        }
-    }
-}
-
-impl Exporter {
-    /// Sends traces to the collector at `endpoint`, its OTLP/HTTP address without `/v1/traces`, until `stop` is cancelled.
-    /// Those told by then are still sent.
-    ///
-    /// # Errors
-    ///
-    /// When there is no way to speak TLS to it.
-    pub async fn run(mut self, endpoint: Uri, stop: CancellationToken) -> Result<(), kube::Error> {
-        let client = clients::connect_url(&endpoint)?;
-        let mut pace = tokio::time::interval(PACE);
-        let mut batch = Vec::new();
-        loop {
-            let more = stop.run_until_cancelled(async {
-                pace.tick().await;
-                self.told.recv_many(&mut batch, BATCH).await
-            });
-            match more.await {
-                Some(0) => return Ok(()),
-                Some(_) => self.send(&client, &mut batch).await,
-                None => break,
-            }
-        }
-        self.told.close();
-        while self.told.recv_many(&mut batch, BATCH).await > 0 {
-            self.send(&client, &mut batch).await;
-        }
-        Ok(())
-    }
-
-    async fn send(&self, client: &Client, batch: &mut Vec<Trace>) {
-        let traces = batch.len();
-        let body = request(self.service, &std::mem::take(batch)).to_string().into_bytes();
-        let outcome = tokio::time::timeout(PATIENCE, async {
-            let request = Request::post("/v1/traces").header(CONTENT_TYPE, "application/json").body(Body::from(body));
-            let answer = client.send(request.map_err(kube::Error::HttpError)?).await?;
-            Ok::<_, kube::Error>(answer.status())
+/// Sends a trace of what is `told` to the collector at `endpoint`, its OTLP/HTTP address without `/v1/traces`, in the name of
+/// `service` (such as `virtual-node`), until `stop` is cancelled. What was told by then is still sent; what `trace` makes
+/// nothing of is passed over.
+///
+/// # Errors
+///
+/// When there is no way to speak TLS to it.
+pub async fn export<T>(
+    service: &str,
+    endpoint: Uri,
+    mut told: mpsc::Receiver<T>,
+    trace: impl Fn(&T) -> Option<Trace>,
+    stop: CancellationToken,
+) -> Result<(), kube::Error> {
+    let client = clients::connect_url(&endpoint)?;
+    let mut pace = tokio::time::interval(PACE);
+    let mut batch = Vec::new();
+    loop {
+        let more = stop.run_until_cancelled(async {
+            pace.tick().await;
+            told.recv_many(&mut batch, BATCH).await
         });
-        match outcome.await {
-            Ok(Ok(status)) if status.is_success() => {}
-            Ok(Ok(status)) => tracing::warn!(%status, traces, "the collector refused traces; they are lost"),
-            Ok(Err(error)) => tracing::warn!(%error, traces, "traces could not be sent; they are lost"),
-            Err(_) => tracing::warn!(traces, "the collector did not answer in time; traces are lost"),
+        match more.await {
+            Some(0) => return Ok(()),
+            Some(_) => send(&client, service, batch.drain(..).filter_map(|one| trace(&one)).collect()).await,
+            None => break,
         }
+    }
+    told.close();
+    while told.recv_many(&mut batch, BATCH).await > 0 {
+        send(&client, service, batch.drain(..).filter_map(|one| trace(&one)).collect()).await;
+    }
+    Ok(())
+}
+
+async fn send(client: &Client, service: &str, batch: Vec<Trace>) {
+    let traces = batch.len();
+    if traces == 0 {
+        return;
+    }
+    let body = request(service, &batch).to_string().into_bytes();
+    let outcome = tokio::time::timeout(PATIENCE, async {
+        let request = Request::post("/v1/traces").header(CONTENT_TYPE, "application/json").body(Body::from(body));
+        let answer = client.send(request.map_err(kube::Error::HttpError)?).await?;
+        Ok::<_, kube::Error>(answer.status())
+    });
+    match outcome.await {
+        Ok(Ok(status)) if status.is_success() => {}
+        Ok(Ok(status)) => tracing::warn!(%status, traces, "the collector refused traces; they are lost"),
+        Ok(Err(error)) => tracing::warn!(%error, traces, "traces could not be sent; they are lost"),
+        Err(_) => tracing::warn!(traces, "the collector did not answer in time; traces are lost"),
     }
 }
 
@@ -227,11 +210,12 @@ mod tests {
         let endpoint: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await });
 
-        let (tracer, exporter) = channel("virtual-node");
-        (0..WAITING + 5).for_each(|_| tracer.tell(trace()));
+        let (tell, told) = mpsc::channel(WAITING);
+        let refused = (0..WAITING + 5).filter(|_| tell.try_send(trace()).is_err()).count();
+        assert_eq!(refused, 5);
         let stop = CancellationToken::new();
         stop.cancel();
-        exporter.run(endpoint, stop).await.unwrap();
+        export("virtual-node", endpoint, told, |trace| Some(trace.clone()), stop).await.unwrap();
         let mut spans = 0;
         while let Ok(request) = requests.try_recv() {
             spans += request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().len();

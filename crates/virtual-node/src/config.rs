@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the flags mean: raw arguments, environment and defaults become [`Settings`], purely.
 //!
 //! What was typed wins over the settings file (they are merged before, in `tensile_runtime::args`), the file over the
@@ -34,7 +35,7 @@ pub use stats::{StatsSettings, StoreSettings};
 pub use tenants::TenantSettings;
 
 /// How the program names itself to API servers.
-const COMPONENT: &str = "virtual-node";
+pub(crate) const COMPONENT: &str = "virtual-node";
 /// The only provider there is, also the default value of the taint.
 const PROVIDER: &str = "k8s";
 /// Name of the node when nobody names it, as tensile-kube's.

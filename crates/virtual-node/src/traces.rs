@@ -1,51 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One trace for each pod start, from when it was bound upstairs until it was shown there as running.
 
-use std::{
-    convert::Infallible,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use http::Uri;
+use tensile_core::scheduling::Uid;
 use tensile_runtime::{
     shutdown::Tasks,
-    traces::{self, Span, Trace, Tracer},
+    traces::{self, Span, Trace},
 };
 use tokio::{sync::mpsc, time::Instant};
 use virtual_kubelet::pod::{PodController, PodProvider, PodStart};
 
-/// Starts that wait to be told.
-const WAITING: usize = 256;
+use crate::config::COMPONENT;
 
 /// Sends a trace of each pod that comes to run on `node` to the collector at `endpoint`.
 pub(crate) fn start<P: PodProvider>(pods: &PodController<P>, node: &str, endpoint: Uri, tasks: &mut Tasks) {
-    let (tracer, exporter) = traces::channel("virtual-node");
-    let (starts, told) = of_starts(node, tracer);
+    let (starts, told) = mpsc::channel(traces::WAITING);
     pods.tell_starts(starts);
-    let stop = tasks.stop();
-    tasks.spawn("traces of pods", {
-        let stop = stop.clone();
-        async move {
-            stop.run_until_cancelled(told).await;
-            Ok::<_, Infallible>(())
-        }
-    });
-    tasks.spawn("trace exporter", exporter.run(endpoint, stop));
-}
-
-/// What becomes of the starts of pods: traces for `tracer`. The task that sees to it ends with the last sender.
-fn of_starts(node: &str, tracer: Tracer) -> (mpsc::Sender<PodStart>, impl Future<Output = ()> + use<>) {
-    let (sender, mut starts) = mpsc::channel::<PodStart>(WAITING);
     let node = node.to_owned();
-    let told = async move {
-        while let Some(start) = starts.recv().await {
-            // The clock that counts has no date.
-            let begin = SystemTime::now() - (Instant::now() - start.begin);
-            if let Some(trace) = trace(&node, &start, begin) {
-                tracer.tell(trace);
-            }
-        }
-    };
-    (sender, told)
+    // The clock that counts has no date.
+    let dated = move |start: &PodStart| trace(&node, start, SystemTime::now() - (Instant::now() - start.begin));
+    let stop = tasks.stop();
+    tasks.spawn("traces", traces::export(COMPONENT, endpoint, told, dated, stop));
 }
 
 /// The trace of `start`, which began at `begin`; none for a pod whose UID is none.
@@ -58,7 +35,7 @@ fn trace(node: &str, start: &PodStart, begin: SystemTime) -> Option<Trace> {
     };
     let parts: Vec<Span> = start.stages.iter().map(|(name, took)| span(name, *took)).collect();
     Some(Trace {
-        id: uuid(&start.id.uid)?,
+        id: Uid::of_uuid(&start.id.uid)?.to_be_bytes(),
         whole: Span { name: "pod start", begin, end: at },
         attributes: vec![
             ("k8s.namespace.name", start.id.namespace.to_string()),
@@ -68,14 +45,6 @@ fn trace(node: &str, start: &PodStart, begin: SystemTime) -> Option<Trace> {
         ],
         parts,
     })
-}
-
-/// The sixteen bytes of a UUID.
-fn uuid(text: &str) -> Option<[u8; 16]> {
-    let digits: String = text.split('-').collect();
-    // Shorter ones, and signs that `from_str_radix` would take, are none.
-    let is_one = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_one.then(|| u128::from_str_radix(&digits, 16).ok()).flatten().map(u128::to_be_bytes)
 }
 
 #[cfg(test)]
@@ -113,7 +82,8 @@ mod tests {
     #[test]
     fn what_is_no_uuid_makes_no_trace() {
         for text in ["", "u", "+0112233-4455-6677-8899-aabbccddeeff", "00112233-4455-6677-8899-aabbccddee"] {
-            assert_eq!(uuid(text), None, "{text}");
+            let start = PodStart { id: PodId::new("n", "web", text), begin: Instant::now(), stages: Vec::new() };
+            assert_eq!(trace("east", &start, UNIX_EPOCH), None, "{text}");
         }
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One upper cluster with the webhook, and two lower ones: `east` is fragmented, `west` has room.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::kwok::NodeShape;
 use crate::link::Link;
 use crate::namespace;
-use crate::pods::{Pods, with};
+use crate::pods::Pods;
 use crate::port::Port;
 use crate::process::{Launch, Process};
 use crate::service;
@@ -108,13 +109,18 @@ impl Lab {
         launch(&self.upper, name, admin.number(), &format!("{POLICY}{limit}\n"))
     }
 
-    /// A descheduler with a policy of these plugins and their configuration.
-    pub fn launch_by(&self, name: &str, plugins: &Value) -> anyhow::Result<Launch> {
+    /// A descheduler without an election, with a policy of these plugins and their arguments, at an extension point
+    /// (`deschedule` or `balance`).
+    pub fn launch_by(&self, name: &str, point: &str, plugins: &[(&str, Value)]) -> anyhow::Result<Launch> {
+        let configured: Vec<Value> = plugins.iter().map(|(name, args)| json!({ "name": name, "args": args })).collect();
+        let enabled: Vec<&str> = plugins.iter().map(|(name, _)| *name).collect();
         let policy = json!({
             "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy",
-            "profiles": [with(json!({ "name": "e2e" }), plugins.clone())],
+            "profiles": [{
+                "name": "e2e", "pluginConfig": configured, "plugins": { point: { "enabled": enabled } },
+            }],
         });
-        launch(&self.upper, name, ANY_PORT, &policy.to_string())
+        Ok(launch(&self.upper, name, ANY_PORT, &policy.to_string())?.arg("--leader-elect=false"))
     }
 
     /// Runs `test` while the descheduler of all tests stands still.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A lower cluster that is out of reach for long: what only waits for it runs in another, what runs there stays.
 
 use anyhow::{Context as _, ensure};
@@ -16,13 +17,8 @@ async fn while_it_is_away(lab: &Lab, above: &Pods) -> anyhow::Result<()> {
         pods.into_iter().find(|pod| pod["spec"]["nodeName"] == "east").context("none is bound to it")
     })
     .await?;
-    let name = "RemovePodsOnNotReadyNodes";
-    let plugin = json!({
-        "pluginConfig": [{ "name": name, "args": { "minNotReadySeconds": 1 } }],
-        "plugins": { "deschedule": { "enabled": [name] } },
-    });
-    let launch = lab.launch_by("descheduler-away", &plugin)?;
-    let mut process = launch.arg("--leader-elect=false").start()?;
+    let plugin = ("RemovePodsOnNotReadyNodes", json!({ "minNotReadySeconds": 1 }));
+    let mut process = lab.launch_by("descheduler-away", "deschedule", &[plugin])?.start()?;
     eventually(LONG, "its successor runs in west", async || {
         process.ensure_running()?;
         let pods = of(above, "waits").await?;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What it does not do: more than allowed, make an outage worse, or anything at all in a dry run. And what it counts.
 
 use anyhow::{Context as _, ensure};
@@ -98,13 +99,8 @@ fn pods_that_a_cluster_refuses_are_moved_unless_most_are() -> anyhow::Result<()>
             // East takes no pods of this namespace.
             lab.lowers[0].kubectl(&["create", "namespace", namespace]).await?;
             lab.lowers[0].kubectl(&["create", "quota", "none", "--hard=pods=0", "-n", namespace]).await?;
-            let name = "RemovePodsRefusedBelow";
-            let plugin = json!({
-                "pluginConfig": [{ "name": name, "args": { "minRefusedSeconds": 1 } }],
-                "plugins": { "deschedule": { "enabled": [name] } },
-            });
-            let launch = lab.launch_by("descheduler-refused", &plugin)?;
-            let mut process = launch.arg("--leader-elect=false").start()?;
+            let plugin = ("RemovePodsRefusedBelow", json!({ "minRefusedSeconds": 1 }));
+            let mut process = lab.launch_by("descheduler-refused", "deschedule", &[plugin])?.start()?;
             let refused = |pod: &Value| condition(pod, "virtual-kubelet.io/Accepted")["status"] == "False";
             deployment(lab.upper.client(), above, "many", 12, small()).await?;
             let first = above.until_all(12, "are refused", refused).await?;

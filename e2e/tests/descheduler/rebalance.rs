@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that run and move all the same: off nodes that are too full, nearly empty, or cordoned.
 
 use std::collections::BTreeMap;
@@ -26,10 +27,6 @@ fn sized(cpu: &str, node: &str) -> Value {
         "affinity": { "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": preferred } },
         "containers": [{ "name": "main", "image": "example.org/app:1", "resources": { "requests": { "cpu": cpu } } }],
     } })
-}
-
-fn balance(name: &str, args: &Value) -> Value {
-    json!({ "pluginConfig": [{ "name": name, "args": args }], "plugins": { "balance": { "enabled": [name] } } })
 }
 
 /// Waits until pods of other tests are gone: they would be weighed too.
@@ -72,12 +69,9 @@ fn pods_leave_a_node_that_is_too_full_until_it_is_so_no_more() -> anyhow::Result
                 deployment(lab.upper.client(), above, &name, 5, sized("1", "east")).await?;
             }
             until_spread(above, &[("east", 20)]).await?;
-            let plugin = balance(
-                "LowNodeUtilization",
-                &json!({ "thresholds": { "cpu": 20 }, "targetThresholds": { "cpu": 60 } }),
-            );
-            let launch = lab.launch_by("descheduler-low", &plugin)?;
-            let mut process = launch.arg("--leader-elect=false").start()?;
+            let args = json!({ "thresholds": { "cpu": 20 }, "targetThresholds": { "cpu": 60 } });
+            let plugin = ("LowNodeUtilization", args);
+            let mut process = lab.launch_by("descheduler-low", "balance", &[plugin])?.start()?;
             // 15 of 24 are more than 60 percent.
             until_spread(above, &[("east", 14), ("west", 6)]).await?;
             process.ensure_running()
@@ -95,9 +89,8 @@ fn a_nearly_empty_node_is_emptied() -> anyhow::Result<()> {
             deployment(lab.upper.client(), above, "base", 6, sized("1", "east")).await?;
             deployment(lab.upper.client(), above, "idle", 2, sized("1", "west")).await?;
             until_spread(above, &[("east", 6), ("west", 2)]).await?;
-            let plugin = balance("HighNodeUtilization", &json!({ "thresholds": { "cpu": 20 } }));
-            let launch = lab.launch_by("descheduler-high", &plugin)?;
-            let mut process = launch.arg("--leader-elect=false").start()?;
+            let plugin = ("HighNodeUtilization", json!({ "thresholds": { "cpu": 20 } }));
+            let mut process = lab.launch_by("descheduler-high", "balance", &[plugin])?.start()?;
             until_spread(above, &[("east", 8)]).await?;
             process.ensure_running()
         })
@@ -144,10 +137,8 @@ async fn drained(lab: &Lab, above: &Pods, surge: bool) -> anyhow::Result<i32> {
     .await?;
     let fewest = Fewest::of(api, "web");
     let cordon = json!({ "includedTaints": ["node.kubernetes.io/unschedulable"], "surge": surge });
-    let name = "RemovePodsViolatingNodeTaints";
-    let plugin = json!({ "pluginConfig": [{ "name": name, "args": cordon }], "plugins": { "deschedule": { "enabled": [name] } } });
-    let launch = lab.launch_by("descheduler-drain", &plugin)?;
-    let mut process = launch.arg("--leader-elect=false").start()?;
+    let plugin = ("RemovePodsViolatingNodeTaints", cordon);
+    let mut process = lab.launch_by("descheduler-drain", "deschedule", &[plugin])?.start()?;
     lab.upper.kubectl(&["cordon", "east"]).await?;
     let moved = until_running(above, "web", 3, "west").await;
     // Others want it.

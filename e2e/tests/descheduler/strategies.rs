@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The plugins that the Kubernetes descheduler has too, and that look at what became of a pod.
 
 use anyhow::ensure;
@@ -37,17 +38,14 @@ fn pods_that_are_old_restart_too_often_or_have_failed_are_moved_where_the_policy
                 ("RemovePodsHavingTooManyRestarts", json!({ "podRestartThreshold": 5 })),
                 ("RemoveFailedPods", json!({ "reasons": ["OutOfcpu"] })),
             ];
-            let policy = json!({
-                "pluginConfig": plugins.iter().map(|(name, args)| json!({ "name": name, "args": args })).collect::<Value>(),
-                "plugins": { "deschedule": { "enabled": plugins.each_ref().map(|(name, _)| name) } },
-            });
-            let mut process = lab.launch_by("descheduler-strategies", &policy)?.arg("--leader-elect=false").start()?;
+            let mut process = lab.launch_by("descheduler-strategies", "deschedule", &plugins)?.start()?;
 
             // There is no room for it, and it waits.
             deployment(lab.upper.client(), above, "old", 1, json!({})).await?;
             let container = json!({ "name": "main", "image": "example.org/app:1", "imageID": "", "ready": true,
                 "restartCount": 7 });
-            let restarted = running_in_east(lab, above, "restarts", json!({ "containerStatuses": [container] })).await?;
+            let restarted =
+                running_in_east(lab, above, "restarts", json!({ "containerStatuses": [container] })).await?;
             let failed = json!({ "phase": "Failed", "reason": "OutOfcpu" });
             let failed = running_in_east(lab, above, "fails", failed).await?;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Services with addresses of both families, upstairs and below.
 
 use anyhow::ensure;
@@ -7,7 +8,7 @@ use e2e::link::Link;
 use e2e::pods::{Pods, with};
 use serde_json::{Value, json};
 
-use crate::{addresses, labelled, pair, services, slices, web};
+use crate::{labelled, pair, services, slices, until_leads_to, web};
 
 /// A cluster whose Services can have addresses of both families.
 fn dual(name: &str) -> Builder {
@@ -21,16 +22,6 @@ fn both() -> Value {
 
 fn families(service: &Value) -> Vec<&str> {
     service["spec"]["ipFamilies"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-/// Waits until the slices of `web` name exactly these addresses.
-async fn leads_to(cluster: &Cluster, namespace: &str, expected: &[&str]) -> anyhow::Result<()> {
-    e2e::wait::eventually(e2e::pods::PATIENCE, "the endpoints are those of the pods", async || {
-        let found = addresses(cluster, namespace, "web").await?;
-        ensure!(found == expected, "{found:?} instead of {expected:?}");
-        Ok(())
-    })
-    .await
 }
 
 #[test]
@@ -52,7 +43,7 @@ fn a_dual_stack_service_has_both_families_below_and_leads_to_both_addresses_of_a
             let two = json!([{ "ip": four }, { "ip": "fd00:200::7" }]);
             below.merge_status("one", json!({ "podIPs": two })).await?;
             above.until("one", "shows both addresses", |pod| pod["status"]["podIPs"] == two).await?;
-            leads_to(&pair.lower, namespace, &[&four, "fd00:200::7"]).await?;
+            until_leads_to(&pair.lower, namespace, "web", &[&four, "fd00:200::7"]).await?;
             let slices = slices(&pair.lower, namespace).list("", "kubernetes.io/service-name=web").await?;
             let mut types: Vec<&str> = slices.iter().filter_map(|slice| slice["addressType"].as_str()).collect();
             types.sort_unstable();
@@ -77,6 +68,6 @@ fn a_lower_cluster_with_one_family_takes_a_dual_stack_service_with_that_one() ->
         let four = ready["status"]["podIP"].as_str().unwrap_or_default();
         let lower = services(&single.lower, "single").until("web", "is there", |_| true).await?;
         ensure!(families(&lower) == ["IPv4"], "{}", lower["spec"]);
-        leads_to(&single.lower, "single", &[four]).await
+        until_leads_to(&single.lower, "single", "web", &[four]).await
     })
 }

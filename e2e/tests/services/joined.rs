@@ -1,15 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where networks are joined, a Service below leads to the pods of all clusters.
 
 use anyhow::{Context as _, ensure};
 use e2e::link::Link;
 use e2e::namespace;
 use e2e::objects::Objects;
-use e2e::pods::{PATIENCE, Pods};
-use e2e::wait::eventually;
+use e2e::pods::Pods;
 use k8s_openapi::api::core::v1::Endpoints;
 use serde_json::{Value, json};
 
-use crate::{addresses, labelled, pair, services, slices, web};
+use crate::{labelled, pair, services, slices, until_leads_to, web};
 
 /// The address of a pod of this cluster.
 async fn address(pods: &Pods, name: &str) -> anyhow::Result<String> {
@@ -34,16 +34,8 @@ fn a_service_goes_down_with_the_endpoints_of_all_pods_and_follows_them() -> anyh
                 service["spec"]["clusterIP"].as_str().is_some_and(|address| address != "None"),
                 "it has no address"
             );
-            let lead_to = async |expected: &[&String]| {
-                eventually(PATIENCE, "the endpoints below are those of the pods", async || {
-                    let mut expected: Vec<String> = expected.iter().copied().cloned().collect();
-                    expected.sort_unstable();
-                    let found = addresses(&pair.lower, above.namespace(), "web").await?;
-                    ensure!(found == expected, "{found:?} instead of {expected:?}");
-                    Ok(())
-                })
-                .await
-            };
+            let lead_to =
+                async |expected: &[&str]| until_leads_to(&pair.lower, above.namespace(), "web", expected).await;
             lead_to(&[&one]).await?;
 
             // A pod that runs elsewhere: nothing below knows it but by its endpoint.
@@ -56,12 +48,12 @@ fn a_service_goes_down_with_the_endpoints_of_all_pods_and_follows_them() -> anyh
                 "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
             });
             slices(&pair.upper, above.namespace()).create("web-elsewhere", slice).await?;
-            lead_to(&[&one, &"10.200.0.7".to_owned()]).await?;
+            lead_to(&[&one, "10.200.0.7"]).await?;
 
             above.delete("one", None).await?;
             above.create(&labelled(pair.link.pod("two"))).await?;
             let two = address(above, "two").await?;
-            lead_to(&[&two, &"10.200.0.7".to_owned()]).await?;
+            lead_to(&[&two, "10.200.0.7"]).await?;
 
             services(&pair.upper, above.namespace())
                 .merge("web", json!({ "spec": { "ports": [{ "name": "http", "port": 81 }] } }))
@@ -119,12 +111,7 @@ fn a_headless_service_stays_headless_and_one_without_pods_goes_down_only_if_it_i
             let headless = lower.until("headless", "is there", |_| true).await?;
             ensure!(headless["spec"]["clusterIP"] == "None", "{}", headless["spec"]);
             lower.until("local", "is there with the pod", |_| true).await?;
-            eventually(PATIENCE, "it leads to the pod", async || {
-                let found = addresses(&pair.lower, above.namespace(), "headless").await?;
-                ensure!(found == [address.clone()], "{found:?}");
-                Ok(())
-            })
-            .await?;
+            until_leads_to(&pair.lower, above.namespace(), "headless", &[&address]).await?;
             above.delete("one", None).await?;
             lower.until_gone("headless").await?;
             lower.get("wanted").await?;

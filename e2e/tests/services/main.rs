@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Services that go down with pods, with virtual nodes between real clusters; and what is left when a virtual node leaves.
 
 mod cleanup;
@@ -6,10 +7,12 @@ mod joined;
 mod real;
 mod separate;
 
+use anyhow::ensure;
 use e2e::cluster::Cluster;
 use e2e::fixture::Pair;
 use e2e::objects::Objects;
-use e2e::pods::with;
+use e2e::pods::{PATIENCE, with};
+use e2e::wait::eventually;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
@@ -37,6 +40,18 @@ fn web() -> Value {
 /// `pod` with that label.
 fn labelled(pod: Value) -> Value {
     with(pod, json!({ "metadata": { "labels": { "app": "web" } } }))
+}
+
+/// Waits until the slices of a Service in this cluster name exactly these addresses.
+async fn until_leads_to(cluster: &Cluster, namespace: &str, service: &str, expected: &[&str]) -> anyhow::Result<()> {
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
+    eventually(PATIENCE, &format!("Service {namespace}/{service} leads to {expected:?}"), async || {
+        let found = addresses(cluster, namespace, service).await?;
+        ensure!(found == expected, "{found:?} instead of {expected:?}");
+        Ok(())
+    })
+    .await
 }
 
 /// The addresses of a Service's slices in this cluster, in order.

@@ -1,12 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where networks are separate, a Service below leads to the pods below, or over its load balancer.
 
 use anyhow::ensure;
 use e2e::link::Link;
-use e2e::pods::PATIENCE;
-use e2e::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::{addresses, labelled, pair, services, web};
+use crate::{addresses, labelled, pair, services, until_leads_to, web};
 
 #[test]
 fn a_service_finds_the_pods_below_and_their_addresses_are_not_shown_above() -> anyhow::Result<()> {
@@ -24,12 +23,7 @@ fn a_service_finds_the_pods_below_and_their_addresses_are_not_shown_above() -> a
             ensure!(service["spec"]["selector"]["app"] == "web", "{}", service["spec"]);
             ensure!(service["spec"]["selector"]["tensile.io/upper-cluster"].is_string(), "{}", service["spec"]);
             let address = below.get("one").await?["status"]["podIP"].as_str().unwrap_or_default().to_owned();
-            eventually(PATIENCE, "it leads to the pod below", async || {
-                let found = addresses(&pair.lower, above.namespace(), "web").await?;
-                ensure!(found == [address.clone()], "{found:?}");
-                Ok(())
-            })
-            .await
+            until_leads_to(&pair.lower, above.namespace(), "web", &[&address]).await
         })
         .await
     })
@@ -52,12 +46,7 @@ fn over_a_load_balancer_a_service_leads_to_its_address_upstairs() -> anyhow::Res
             ensure!(service["spec"]["type"] == "ClusterIP" && service["spec"].get("selector").is_none(), "{service}");
             for address in ["192.0.2.7", "192.0.2.8"] {
                 upper.merge_status("web", json!({ "loadBalancer": { "ingress": [{ "ip": address }] } })).await?;
-                eventually(PATIENCE, "it leads to the load balancer", async || {
-                    let found = addresses(&pair.lower, above.namespace(), "web").await?;
-                    ensure!(found == [address], "{found:?}");
-                    Ok(())
-                })
-                .await?;
+                until_leads_to(&pair.lower, above.namespace(), "web", &[address]).await?;
             }
             Ok(())
         })
@@ -81,14 +70,8 @@ fn over_a_lower_load_balancer_clients_upstairs_are_led_to_its_address() -> anyho
             let is_balanced = |service: &Value| service["spec"]["type"] == "LoadBalancer";
             let below = lower.until("web", "wants a load balancer", is_balanced).await?;
             ensure!(below["spec"]["selector"]["app"] == "web", "{}", below["spec"]);
-            let lead_to = async |expected: &[&str]| {
-                eventually(PATIENCE, "the endpoints upstairs are its addresses", async || {
-                    let found = addresses(&pair.upper, above.namespace(), "web").await?;
-                    ensure!(found == expected, "{found:?}");
-                    Ok(())
-                })
-                .await
-            };
+            let lead_to =
+                async |expected: &[&str]| until_leads_to(&pair.upper, above.namespace(), "web", expected).await;
             for address in ["192.0.2.5", "192.0.2.6"] {
                 // As the lower cloud would.
                 lower.merge_status("web", json!({ "loadBalancer": { "ingress": [{ "ip": address }] } })).await?;

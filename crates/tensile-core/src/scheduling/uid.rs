@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! UIDs of objects in 16 bytes.
 
 use std::fmt;
@@ -12,13 +13,16 @@ impl Uid {
     /// The UID that is written so.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        Self::of_uuid(text.as_bytes()).unwrap_or_else(|| {
+        Self::of_uuid(text).unwrap_or_else(|| {
             let hash = |seed: u64| text.bytes().fold(seed, |hash, byte| mix(hash ^ u64::from(byte)));
             Self(hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15))
         })
     }
 
-    fn of_uuid(text: &[u8]) -> Option<Self> {
+    /// The UID of a UUID as API servers write it, in lower case; `None` for any other text.
+    #[must_use]
+    pub fn of_uuid(text: &str) -> Option<Self> {
+        let text = text.as_bytes();
         if text.len() != 36 {
             return None;
         }
@@ -42,6 +46,12 @@ impl Uid {
         }
         let [high, low] = halves;
         Some(Self(high, low))
+    }
+
+    /// Its bytes, in the order of the digits.
+    #[must_use]
+    pub fn to_be_bytes(self) -> [u8; 16] {
+        (u128::from(self.0) << 64 | u128::from(self.1)).to_be_bytes()
     }
 }
 

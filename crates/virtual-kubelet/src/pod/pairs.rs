@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! All pods of the virtual node: for each UID what is known upstairs, at the provider, and of what we did.
 //!
 //! Digests only: the text of a pod is kept until the provider has it, the text of a status until it is shown upstairs.
@@ -146,8 +147,7 @@ impl Pairs {
         let to_create = !matches!(record.lower, Lower::Present(_)) && pod.deleting.is_none() && !pod.shown.started();
         record.text = to_create.then_some(text);
         if let Lower::Present(lower) = &record.lower
-            && pod.gates == Gates::None
-            && (lower.hash, lower.disrupted) == (pod.shown.hash, pod.shown.disrupted)
+            && shows(&pod, lower.hash, lower.disrupted)
         {
             record.lower_status = None;
         }
@@ -345,10 +345,7 @@ impl Record {
         let (hash, needed) = match &self.upper {
             Upper::Present(upper) => {
                 let hash = if upper.gates == Gates::None { shown.hash } else { gated_hash(below, upper) };
-                (
-                    hash,
-                    hash != upper.shown.hash || upper.gates != Gates::None || shown.disrupted != upper.shown.disrupted,
-                )
+                (hash, !shows(upper, hash, shown.disrupted))
             }
             // The upper pod is still to be listed. How its pod ended must not be lost until then; all else can be asked
             // for again, and is mostly shown already.
@@ -390,6 +387,11 @@ impl Record {
             Upper::Unknown | Upper::Gone => (0, None),
         }
     }
+}
+
+/// Whether `upper` shows such a status for good: gates may change what is to be shown of it.
+fn shows(upper: &UpperPod, hash: u64, disrupted: bool) -> bool {
+    upper.gates == Gates::None && (upper.shown.hash, upper.shown.disrupted) == (hash, disrupted)
 }
 
 fn gated_hash(below: &Map<String, Value>, upper: &UpperPod) -> u64 {
