@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Wiring: from settings to running tasks.
 
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use prometheus::Registry;
 use tensile_core::deschedule::{Buckets, Guard, Permit};
@@ -19,12 +21,14 @@ use tensile_runtime::shutdown::{self, Tasks};
 use tensile_runtime::telemetry::LogArgs;
 use tensile_runtime::threads::Threads;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::args::{Args, Settings};
 use crate::canary::Canaries;
 use crate::cycle::Cycle;
 use crate::metrics::Metrics;
 use crate::places::MultiScheduler;
+use crate::record::Maps;
 use crate::recreate::Recreation;
 use crate::seen::{Seen, Shared};
 use crate::{explain, permissions, tell, watch as watches};
@@ -89,8 +93,9 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         let (seen, leading) = (seen.clone(), leading.clone());
         move || enforced(&seen, *leading.borrow())
     });
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &namespace);
+    let owner = settings.election.as_ref().map(|terms| (leases.clone(), terms.name.clone()));
     if let Some(terms) = settings.election {
-        let leases = Api::namespaced(client.clone(), &namespace);
         spawn(&mut tasks, "election", campaign(leases, terms, leads, stop.clone()));
     } else {
         // Kept, so that it stays true.
@@ -112,7 +117,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let (tell, write) = tell::teller(client.clone(), &settings.identity, stop.clone());
     spawn(&mut tasks, "events", write);
     let cycle = Cycle {
-        maps: Api::namespaced(client.clone(), &namespace),
+        maps: Maps { maps: Api::namespaced(client.clone(), &namespace), owner },
         canaries: Canaries::new(client.clone(), &settings.canaries, seen.clone()),
         recreation: Recreation::new(client.clone(), Api::namespaced(client.clone(), &namespace), seen.clone()),
         client,
@@ -123,6 +128,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         metrics,
         tell,
         told: BTreeMap::new(),
+        under_way: JoinSet::new(),
     };
     spawn(&mut tasks, "descheduling", cycle.run(leading, stop));
     Ok(tasks.run(signals, settings.drain).await?)

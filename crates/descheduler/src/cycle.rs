@@ -1,6 +1,8 @@
-//! One plan after another, each performed: first exclusions are written and seen, then pods are evicted.
+// SPDX-License-Identifier: Apache-2.0
+//! One plan after another, each performed: first exclusions are written and seen, then evictions begin.
 
 mod bare;
+mod evictions;
 mod owners;
 mod places;
 
@@ -9,24 +11,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client};
-use tensile_core::deschedule::{Cause, Eviction, Exclude, Held, Plan, Pod, Policy};
+use jiff::Timestamp;
+use kube::Client;
+use tensile_core::deschedule::{Exclude, Held, Plan, Policy};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::canary::Canaries;
-use crate::evict::{Outcome, evict};
 use crate::metrics::Metrics;
 use crate::places::MultiScheduler;
-use crate::record;
+use crate::record::{self, Maps};
 use crate::recreate::Recreation;
 use crate::seen::Shared;
 use crate::tell::Teller;
 
-/// Requests at the same time.
+/// Writes of exclusions at the same time.
 const AT_ONCE: usize = 16;
 /// Changes that come within this time are taken together.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -34,11 +35,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A write is seen within this time, or looked for again.
 const ECHO: Duration = Duration::from_secs(5);
-/// A pod whose eviction failed or was refused is left alone for this time; so is one that was evicted, until it is seen
-/// to end.
-const RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// One that has changed is looked at again after this time: the watch will have told how.
-const RECENT: SignedDuration = SignedDuration::from_millis(200);
 
 /// Performs plans.
 pub struct Cycle {
@@ -55,7 +51,7 @@ pub struct Cycle {
     /// The multi-scheduler, if there is one.
     pub places: Option<MultiScheduler>,
     /// Where exclusions are.
-    pub maps: Api<ConfigMap>,
+    pub maps: Maps,
     /// Nothing is written.
     pub dry_run: bool,
     /// Counts.
@@ -64,6 +60,8 @@ pub struct Cycle {
     pub tell: Teller,
     /// What was told of pods last, by UID.
     pub told: BTreeMap<Arc<str>, String>,
+    /// Evictions that were asked for.
+    pub under_way: JoinSet<()>,
 }
 
 impl Cycle {
@@ -116,7 +114,7 @@ impl Cycle {
         let written = self.exclude(&plan.exclude).await;
         let (mut restarted, mut recreated) = (None, None);
         if *leads.borrow() {
-            self.evict(&plan.evict).await;
+            self.evict(&plan.evict);
             restarted = self.restart(&plan.restart).await;
             recreated = self.recreate(&plan).await;
             self.show_placeable(&plan).await;
@@ -135,7 +133,7 @@ impl Cycle {
         let written = stream::iter(writes).map(move |write| {
             let (maps, name) = (maps.clone(), write.name.clone());
             async move {
-                let written = record::write(&maps, write).await;
+                let written = maps.write(write).await;
                 (name, written)
             }
         });
@@ -162,57 +160,6 @@ impl Cycle {
             tracing::info!(entry = exclude.key, nodes = nodes.join(","), "excluded");
         }
         Some(well)
-    }
-
-    async fn evict(&mut self, evictions: &[Eviction]) {
-        let pods: Vec<(Eviction, Pod)> = {
-            let mut seen = self.seen.look();
-            let known: Vec<_> = evictions
-                .iter()
-                .filter_map(|eviction| Some((eviction.clone(), seen.pod(&eviction.pod)?.clone())))
-                .collect();
-            let until = Timestamp::now() + RETRY;
-            // From here on it may have happened.
-            for eviction in evictions {
-                seen.leave(&eviction.pod, until);
-            }
-            known
-        };
-        let client = self.client.clone();
-        let asked = stream::iter(pods).map(move |(eviction, pod)| {
-            let client = client.clone();
-            async move {
-                let outcome = evict(&client, &pod).await;
-                (eviction, pod, outcome)
-            }
-        });
-        let mut outcomes = std::pin::pin!(asked.buffer_unordered(AT_ONCE));
-        while let Some((eviction, pod, outcome)) = outcomes.next().await {
-            let now = Timestamp::now();
-            self.metrics.count(&pod, &eviction.cause, &outcome, now);
-            let (node, why) = match &eviction.cause {
-                Cause::Found { node, reason, .. } => (&**node, reason.clone()),
-                Cause::Outlived => ("", "an exclusion that it bears has run out".to_owned()),
-            };
-            let full_name = pod.full_name();
-            if outcome != Outcome::Evicted {
-                self.seen.look().give_back(node, &pod.namespace);
-            }
-            match &outcome {
-                Outcome::Evicted => {
-                    self.seen.look().left(&pod, now);
-                    tracing::info!(pod = full_name, node, why, "evicted");
-                    self.tell.moved(&pod, "Descheduled", &format!("evicted: {why}"));
-                }
-                Outcome::Gone => {}
-                Outcome::Changed => self.seen.look().leave(&eviction.pod, now + RECENT),
-                Outcome::Blocked(message) => {
-                    tracing::info!(pod = full_name, message, "a disruption budget keeps a pod");
-                    self.tell.warn(&pod, "EvictionBlocked", message);
-                }
-                Outcome::Failed(error) => tracing::warn!(pod = full_name, error, "not evicted, trying again"),
-            }
-        }
     }
 
     /// Tells of pods that are left where they are, once for each reason.

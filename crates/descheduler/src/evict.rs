@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Evictions: exactly this pod in exactly this version, with its own grace.
 
 use http::Request;
@@ -40,7 +41,7 @@ pub async fn evict(client: &Client, pod: &Pod) -> Outcome {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": { "name": &*pod.name, "namespace": &*pod.namespace },
-        "deleteOptions": { "preconditions": { "uid": &*pod.uid, "resourceVersion": &*pod.resource_version } },
+        "deleteOptions": { "preconditions": { "uid": &*pod.uid, "resourceVersion": pod.resource_version.to_string() } },
     });
     let path = format!("/api/v1/namespaces/{}/pods/{}/eviction", pod.namespace, pod.name);
     let request = Request::post(path).header(http::header::CONTENT_TYPE, "application/json");

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Exclusions on their way into the cluster: entries of a few ConfigMaps, many in one write.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Resource as _;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Map as Members, Value, json};
 use tensile_core::deschedule::{BackOff, Exclude};
@@ -67,20 +70,38 @@ pub fn writes<'a>(
     whole.collect()
 }
 
-/// Performs a write. Returns the version it made; refused (409) when somebody else wrote since.
-pub async fn write(maps: &Api<ConfigMap>, write: Write) -> Result<u64, kube::Error> {
-    let mut object = json!({
-        "metadata": { "name": write.name, "labels": { names::EXCLUSIONS: names::TRUE } },
-        "data": write.data,
-    });
-    let written = if let Some(version) = write.version {
-        object["metadata"]["resourceVersion"] = json!(version.to_string());
-        maps.patch(&write.name, &PatchParams::default(), &Patch::Merge(object)).await?
-    } else {
-        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
-        maps.create(&PostParams::default(), &object).await?
-    };
-    Ok(written.metadata.resource_version.and_then(|version| version.parse().ok()).unwrap_or_default())
+/// Where exclusions are.
+#[derive(Clone)]
+pub struct Maps {
+    /// The ConfigMaps.
+    pub maps: Api<ConfigMap>,
+    /// The Lease of the election, if there is one: what is made here goes with it, and it goes with the release of the chart.
+    pub owner: Option<(Api<Lease>, String)>,
+}
+
+impl Maps {
+    /// Performs a write. Returns the version it made; refused (409) when somebody else wrote since.
+    ///
+    /// # Errors
+    ///
+    /// As the API server says.
+    pub async fn write(&self, write: Write) -> Result<u64, kube::Error> {
+        let mut object = json!({
+            "metadata": { "name": write.name, "labels": { names::EXCLUSIONS: names::TRUE } },
+            "data": write.data,
+        });
+        let written = if let Some(version) = write.version {
+            object["metadata"]["resourceVersion"] = json!(version.to_string());
+            self.maps.patch(&write.name, &PatchParams::default(), &Patch::Merge(object)).await?
+        } else {
+            let mut map: ConfigMap = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+            if let Some((leases, name)) = &self.owner {
+                map.metadata.owner_references = leases.get(name).await?.owner_ref(&()).map(|owner| vec![owner]);
+            }
+            self.maps.create(&PostParams::default(), &map).await?
+        };
+        Ok(written.metadata.resource_version.and_then(|version| version.parse().ok()).unwrap_or_default())
+    }
 }
 
 #[cfg(test)]

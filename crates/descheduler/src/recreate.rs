@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Moves of pods without a controller: each step is decided by [`tensile_core::deschedule::bare`] from the journal and the
 //! pod as the API server has them at that moment, and performed on exactly those versions.
 
@@ -130,7 +131,7 @@ impl Recreation {
                     self.write(&map, &Journal { manifest, ..journal }).await
                 }
                 (Step::Commit, Some((pod, _))) => {
-                    let state = State::Deleting { version: pod.resource_version.clone() };
+                    let state = State::Deleting { version: pod.resource_version.to_string().into() };
                     self.write(&map, &Journal { state, ..journal }).await
                 }
                 (Step::Reconsider, _) => self.write(&map, &Journal { state: State::Prepared, ..journal }).await,
@@ -226,7 +227,7 @@ async fn set_kept(pods: &Api<DynamicObject>, pod: &Pod, value: &Value, kept: boo
         finalizers.push(names::MOVE.into());
     }
     let change = json!({ "metadata": {
-        "uid": &*pod.uid, "resourceVersion": &*pod.resource_version, "finalizers": finalizers,
+        "uid": &*pod.uid, "resourceVersion": pod.resource_version.to_string(), "finalizers": finalizers,
     } });
     pods.patch(&pod.name, &PatchParams::default(), &Patch::Merge(change)).await.map(drop)
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the watches have said so far, as far as decisions need it.
 
 mod arrivals;
@@ -72,7 +73,8 @@ impl Shared {
 /// What was seen.
 #[derive(Debug)]
 pub struct Seen {
-    pods: Listed<Pod>,
+    /// Each by itself: a map leaves a third of its places empty.
+    pods: Listed<Box<Pod>>,
     /// What they have in common.
     pools: Pools,
     nodes: Listed<VirtualNode>,
@@ -155,7 +157,7 @@ impl Seen {
                 let meta = &object["metadata"];
                 tracing::error!(namespace = %meta["namespace"], name = %meta["name"], "a pod was passed over: malformed");
             }
-            pod.map(|pod| (pod.uid.clone(), pools.share(pod)))
+            pod.map(|pod| (pod.uid.clone(), Box::new(pools.share(pod))))
         });
     }
 
@@ -275,7 +277,7 @@ impl Seen {
 
     /// How long the moves took that have come to an end.
     pub fn arrived(&mut self, now: Timestamp) -> Vec<Duration> {
-        self.arrivals.arrived(self.pods.now.values(), now)
+        self.arrivals.arrived(self.pods.now.values().map(AsRef::as_ref), now)
     }
 
     /// The limits were not used after all.
@@ -344,10 +346,9 @@ impl Seen {
     /// The journals that can be read, by the name of their ConfigMap, each with its pod if it is known.
     pub fn journals(&self) -> impl Iterator<Item = (&str, &Journal, Option<&Pod>)> {
         let moves = self.moves.iter().flat_map(|moves| &moves.now);
-        moves.filter_map(|(name, one)| Some((&**name, one.journal.as_ref()?))).map(move |(name, journal)| {
-            let of_name = |pod: &&Pod| pod.name == journal.name && pod.namespace == journal.namespace;
-            (name, journal, self.pods.now.values().find(of_name))
-        })
+        moves
+            .filter_map(|(name, one)| Some((&**name, one.journal.as_ref()?)))
+            .map(move |(name, journal)| (name, journal, self.pod_of(&journal.namespace, &journal.name)))
     }
 
     /// The nodes that a bare pod of this name is excluded from, and those that it was when it was made at `created`.
@@ -359,12 +360,13 @@ impl Seen {
 
     /// The pod with this UID.
     pub fn pod(&self, uid: &str) -> Option<&Pod> {
-        self.pods.now.get(uid)
+        self.pods.now.get(uid).map(AsRef::as_ref)
     }
 
     /// The pod of this name.
     pub fn pod_of(&self, namespace: &str, name: &str) -> Option<&Pod> {
-        self.pods.now.values().find(|pod| *pod.name == *name && *pod.namespace == *namespace)
+        let mut all = self.pods.now.values().map(AsRef::as_ref);
+        all.find(|pod: &&Pod| *pod.name == *name && *pod.namespace == *namespace)
     }
 
     /// The ConfigMap of this name.

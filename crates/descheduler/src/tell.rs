@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Events on pods and on their owners, written aside: nothing waits for them.
 
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -9,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Events that wait to be written; more are dropped.
 const WAITING: usize = 1024;
+/// Events that are written at the same time: what is done for pods comes first.
+const AT_ONCE: usize = 4;
 
 /// Where events are given.
 #[derive(Debug, Clone)]
@@ -23,13 +27,15 @@ pub fn teller(
     let (sender, mut events) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
     let reporter = Reporter { controller: "tensile-descheduler".to_owned(), instance: Some(instance.to_owned()) };
     let recorder = Recorder::new(client, reporter);
-    let write = async move {
-        while let Some(Some((event, about))) = stop.run_until_cancelled(events.recv()).await {
+    let told = stream::poll_fn(move |cx| events.poll_recv(cx)).take_until(stop.cancelled_owned());
+    let write = told.for_each_concurrent(AT_ONCE, move |(event, about)| {
+        let recorder = recorder.clone();
+        async move {
             if let Err(error) = recorder.publish(&event, &about).await {
                 tracing::warn!(name = about.name, %error, "event not recorded");
             }
         }
-    };
+    });
     (Teller(sender), write)
 }
 

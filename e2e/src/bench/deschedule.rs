@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The descheduler: from "no room below" until a pod runs elsewhere, what that costs, and its memory; or very many kills.
 
 mod glimpse;
@@ -5,7 +6,7 @@ mod glimpse;
 use std::time::Duration;
 
 use anyhow::ensure;
-use futures::stream::{self, TryStreamExt as _};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
@@ -27,6 +28,8 @@ use crate::{binaries, cargo, namespace, service, wait};
 const DEADLINE: Duration = Duration::from_secs(600);
 /// Requests of the benchmark that are under way at the same time.
 const IN_FLIGHT: usize = 64;
+/// Evictions that are under way at the same time, as many as of the descheduler.
+const EVICTIONS: usize = 32;
 /// Namespace of webhook and exclusions.
 const OURS: &str = "tensile";
 /// Label that west's nodes have and east's have not.
@@ -160,12 +163,14 @@ async fn moves(settings: &Settings) -> anyhow::Result<Vec<Row>> {
     let mut lab = Lab::start(settings.pods + settings.paced).await?;
     until_said(&mut lab.descheduler, "exclusions are enforced").await?;
     let mut rows = Vec::new();
-    if settings.pods > 0 {
-        rows.extend(measure(&lab, "burst", settings.pods, None).await?);
-    }
+    // First: what many at once leave to be done is none of these.
     if settings.paced > 0 {
         rows.extend(measure(&lab, "paced", settings.paced, Some(settings.per_second)).await?);
     }
+    if settings.pods > 0 {
+        rows.extend(measure(&lab, "burst", settings.pods, None).await?);
+    }
+    rows.push(evictions(&lab, settings.pods.max(settings.paced)).await?);
     Ok(rows)
 }
 
@@ -215,6 +220,38 @@ async fn measure(lab: &Lab, name: &str, pods: usize, per_second: Option<u32>) ->
             format!("{:.1} MB", lab.descheduler.usage()?.peak_megabytes()),
         ),
     ])
+}
+
+/// What the API server takes to evict so many pods that nobody schedules: no descheduler moves pods faster.
+async fn evictions(lab: &Lab, pods: usize) -> anyhow::Result<Row> {
+    let (client, namespace) = (lab.upper.client(), "evicted");
+    namespace::make(namespace, &lab.upper).await?;
+    let names: Vec<String> = (0..pods).map(|number| format!("pod-{number}")).collect();
+    let bodies = names.iter().map(|name| {
+        let mut pod = pod(name);
+        pod["spec"]["schedulerName"] = json!("nobody");
+        pod["metadata"]["labels"] = json!({});
+        pod.to_string()
+    });
+    create(&client, &format!("/api/v1/namespaces/{namespace}/pods"), bodies).await?;
+    let begin = Instant::now();
+    let evicted = stream::iter(&names).map(|name| {
+        let client = client.clone();
+        async move {
+            let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": name } });
+            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
+            let request = Request::post(path).header(http::header::CONTENT_TYPE, "application/json");
+            let asked = Instant::now();
+            client.request_text(request.body(eviction.to_string().into_bytes())?).await?;
+            anyhow::Ok(asked.elapsed())
+        }
+    });
+    let times: Vec<Duration> = evicted.buffer_unordered(EVICTIONS).try_collect().await?;
+    let took = begin.elapsed().as_secs_f64();
+    Ok(Row::new(
+        format!("{} evictions asked for directly, {EVICTIONS} at once, while nothing else goes on", times.len()),
+        format!("{took:.1} s, each p50 {:.0} ms", milliseconds(percentile(&times, 50))),
+    ))
 }
 
 fn is_write(kind: &str) -> bool {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of a cycle that is about pods without a controller.
 
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use tensile_core::deschedule::bare::{End, Journal, Sight, Step, step};
 use tensile_core::deschedule::{Cause, Eviction, Plan, Pod};
 
-use super::{AT_ONCE, Cycle, RETRY};
+use super::evictions::RETRY;
+use super::{AT_ONCE, Cycle};
 use crate::recreate::RecreateError;
 
 /// A pod that the API server would not take again is left alone for this time.

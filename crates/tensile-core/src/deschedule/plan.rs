@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is to be done now: exclusions to write, pods to evict, pods to leave where they are and why.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub struct World<'a> {
     /// The upper pods, by UID.
-    pub pods: &'a BTreeMap<Arc<str>, Pod>,
+    pub pods: &'a BTreeMap<Arc<str>, Box<Pod>>,
     /// The virtual nodes, by name.
     pub nodes: &'a BTreeMap<Arc<str>, VirtualNode>,
     /// The Jobs that were asked for, by UID.

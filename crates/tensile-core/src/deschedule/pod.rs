@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The digest of an upper pod: what decisions about moving it need, and no more.
 
 use std::sync::Arc;
@@ -22,8 +23,8 @@ pub struct Pod {
     pub name: Arc<str>,
     /// Its UID.
     pub uid: Arc<str>,
-    /// The version this was read from.
-    pub resource_version: Arc<str>,
+    /// The version this was read from: a number, as API servers have them (KEP-5504).
+    pub resource_version: u64,
     /// The node it is bound to.
     pub node: Option<Arc<str>>,
     /// The controller that makes it again.
@@ -143,7 +144,7 @@ impl Pod {
             namespace: text(&meta["namespace"])?,
             name: text(&meta["name"])?,
             uid: text(&meta["uid"])?,
-            resource_version: text(&meta["resourceVersion"])?,
+            resource_version: meta["resourceVersion"].as_str()?.parse().ok()?,
             created: meta["creationTimestamp"].as_str()?.parse().ok()?,
             node: text(&spec["nodeName"]),
             owner: owner(meta).map(Arc::new),

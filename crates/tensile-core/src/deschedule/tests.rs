@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What must always hold of a plan, on worlds by chance, and what it does in those that were thought of.
 
 mod balance;
@@ -78,7 +79,7 @@ fn exclusion(node: &str, since: i64, attempts: u32) -> Exclusion {
 /// What was seen, owned.
 #[derive(Debug, Clone, Default)]
 struct Seen {
-    pods: BTreeMap<Arc<str>, Pod>,
+    pods: BTreeMap<Arc<str>, Box<Pod>>,
     nodes: BTreeMap<Arc<str>, VirtualNode>,
     jobs: BTreeMap<Arc<str>, JobFacts>,
     rollouts: BTreeMap<Arc<str>, Rollout>,
@@ -94,7 +95,7 @@ struct Seen {
 
 impl Seen {
     fn of(nodes: &[&str], pods: &[Value]) -> Self {
-        let pods = pods.iter().map(|pod| Pod::read(pod).unwrap());
+        let pods = pods.iter().map(|pod| Box::new(Pod::read(pod).unwrap()));
         Self {
             pods: pods.map(|pod| (pod.uid.clone(), pod)).collect(),
             nodes: nodes.iter().map(|name| ready(name)).collect(),

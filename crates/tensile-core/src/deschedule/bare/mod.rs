@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods without a controller: deleted and made again, with a journal, so that a kill at any step loses and doubles none.
 //!
 //! A move is written down ([`Journal`]) with all that is needed to make the pod again, before anything is done to it. What
@@ -86,7 +87,7 @@ pub fn step(journal: &Journal, pod: Option<Sight<'_>>) -> Step {
         State::Prepared if !same => Step::Rewrite,
         State::Prepared => Step::Commit,
         State::Deleting { version } if !pod.deleting => {
-            if *pod.resource_version == **version {
+            if version.parse() == Ok(pod.resource_version) {
                 Step::Evict
             } else {
                 Step::Reconsider

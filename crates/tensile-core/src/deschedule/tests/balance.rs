@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Nodes that are too full, and nodes that are nearly empty.
 
 use proptest::prelude::*;
@@ -96,7 +97,7 @@ fn what_may_not_move_is_passed_over_for_what_may() {
     let mut seen = fleet(&[("a", 9), ("b", 0)]);
     let change = |seen: &mut Seen, uid: &str, change: &Value| {
         let pod = Pod::read(&with(running(uid, &format!("o-{uid}"), "a", 1), change)).unwrap();
-        seen.pods.insert(uid.into(), pod);
+        seen.pods.insert(uid.into(), Box::new(pod));
     };
     change(&mut seen, "a00", &json!({"spec": {"priority": 2_000_000_000}}));
     change(&mut seen, "a01", &json!({"spec": {"nodeSelector": {"clusterID": "a"}}}));
@@ -169,7 +170,7 @@ proptest! {
             let mut pod = running(&format!("p{made:05}"), owner, node, 1);
             pod["metadata"]["creationTimestamp"] = json!(at(now).to_string());
             let pod = Pod::read(&pod).unwrap();
-            seen.pods.insert(pod.uid.clone(), pod);
+            seen.pods.insert(pod.uid.clone(), Box::new(pod));
             made
         };
         for (name, count) in nodes.iter().zip(&fleet.counts) {

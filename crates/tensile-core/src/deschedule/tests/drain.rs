@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pods that run, on a node that they have to leave: one after another, each when the others serve.
 
 use super::*;
@@ -79,7 +80,7 @@ fn a_pod_that_serves_is_evicted_when_the_others_of_its_owner_do() {
     assert_eq!(taken(&left, 10), "p", "it is not waited for for ever");
     let mut successor = running("r", "o", "b", true);
     successor["metadata"]["creationTimestamp"] = json!(at(0).to_string());
-    left.pods.insert("r".into(), Pod::read(&successor).unwrap());
+    left.pods.insert("r".into(), Box::new(Pod::read(&successor).unwrap()));
     assert_eq!(taken(&left, 1), "p");
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whole lives: controllers, schedulers and a descheduler that is killed anywhere, in a small model.
 
 use proptest::prelude::*;
@@ -36,7 +37,7 @@ impl Model {
                 if self.places[node] > 0 {
                     pod["status"] = json!({"phase": "Running", "startTime": at(now).to_string()});
                 }
-                self.seen.pods.insert(uid.into(), Pod::read(&pod).unwrap());
+                self.seen.pods.insert(uid.into(), Box::new(Pod::read(&pod).unwrap()));
             }
         }
     }

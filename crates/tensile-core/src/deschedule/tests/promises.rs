@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What holds of every plan, told without the words of the code that makes it.
 
 use proptest::prelude::*;
@@ -103,13 +104,12 @@ proptest! {
     #[test]
     fn never_more_than_one_pod_of_an_owner_is_on_its_way(seen in worlds()) {
         let plan = seen.plan(0);
-        let owner = |pod: &Pod| pod.owner.as_ref().unwrap().uid.clone();
-        let ending = seen.pods.values().filter(|pod| pod.deleting && pod.evicted).map(owner);
-        let asked = seen.asked.iter().filter_map(|uid| seen.pods.get(uid)).map(owner);
-        let before: BTreeSet<_> = ending.chain(asked).collect();
+        let ending = seen.pods.values().filter(|pod| pod.deleting && pod.evicted);
+        let asked = seen.asked.iter().filter_map(|uid| seen.pods.get(uid));
+        let before: BTreeSet<_> = ending.chain(asked).map(|pod| pod.owner.as_ref().unwrap().uid.clone()).collect();
         let mut moved = BTreeSet::new();
         for eviction in &plan.evict {
-            let owner = owner(&seen.pods[&eviction.pod]);
+            let owner = seen.pods[&eviction.pod].owner.as_ref().unwrap().uid.clone();
             prop_assert!(!before.contains(&owner), "{} has one already", owner);
             prop_assert!(moved.insert(owner), "two at once");
         }
