@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is measured, and the table of it.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::cast_precision_loss, reason = "figures are printed")]
 #![allow(clippy::disallowed_methods, reason = "what measures the core reads clocks; the core does not")]
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use tensile_core::scheduling::{Change, Cluster, Gain, Kind, Object, Question, Ui
 use tensile_testkit::fuzz::Numbers;
 
 use crate::fleet::{self, PODS_PER_NODE, Pod};
+use crate::plot;
 
 /// Lower clusters.
 const CLUSTERS: usize = 100;
@@ -30,13 +33,25 @@ pub(crate) fn run() {
         eprintln!("warning: this is a debug build, its figures mean nothing");
     }
     let given: Vec<usize> = std::env::args().skip(1).filter_map(|size| size.parse().ok()).collect();
+    let picture = std::env::args().find_map(|arg| arg.strip_prefix("--plot=").map(PathBuf::from));
     let sizes = if given.is_empty() { SIZES.to_vec() } else { given };
     println!("{CLUSTERS} clusters, {PODS_PER_NODE} pods a node, one thread, its own CPU time.\n");
     println!(
         "| Nodes | Pods | Start s | MiB | Decode µs | Apply µs: comes and goes | reported on | Events/s: all | reports |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    let answers: Vec<_> = sizes.iter().map(|nodes| (*nodes, size(*nodes))).collect();
+    // What the first would take alone, and what each keeps to the end: memory that one gave back would not count for the next.
+    drop(build(1, &mut Numbers::new(1)));
+    let (mut drawn, mut kept) = (Vec::new(), Vec::new());
+    let mut answer = |nodes: usize| {
+        let (clusters, answers) = size(nodes, &mut drawn);
+        kept.push(clusters);
+        answers
+    };
+    let answers: Vec<_> = sizes.iter().map(|nodes| (*nodes, answer(*nodes))).collect();
+    if let Some(Err(error)) = picture.map(|path| plot::draw(&drawn, &path)) {
+        eprintln!("nothing is drawn: {error}");
+    }
     println!("\nA question is put to all clusters; an offer keeps room in each, as for a scheduler.\n");
     println!("| Nodes | Question | Fits in | Ask p50 µs | p99 µs | Offer p50 µs | p99 µs |");
     println!("|---|---|---|---|---|---|---|");
@@ -85,7 +100,7 @@ struct Answers {
     offered: (u128, u128),
 }
 
-fn size(nodes: usize) -> Vec<Answers> {
+fn size(nodes: usize, drawn: &mut Vec<plot::Size>) -> (Vec<Cluster>, Vec<Answers>) {
     let numbers = &mut Numbers::new(1);
     let before = resident();
     let (mut clusters, start) = build(nodes, numbers);
@@ -101,10 +116,12 @@ fn size(nodes: usize) -> Vec<Answers> {
         "| {all_nodes} | {pods} | {:.1} | {resident:.0} | {decode:.2} | {changes:.2} | {reports:.2} | {all:.0} | {reported:.0} |",
         start.as_secs_f64()
     );
+    drawn.push(plot::Size { nodes: all_nodes as f64, memory: resident, start: start.as_secs_f64() });
     let asked = questions().into_iter().filter_map(|(name, pod)| {
         Some(ask(&mut clusters, name, &Arc::new(Question::of_lower(&pod, Unknown::Deny).ok()?)))
     });
-    asked.collect()
+    let answers = asked.collect();
+    (clusters, answers)
 }
 
 /// MiB times 1024 that the process has in memory.
