@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Wiring: from settings to running tasks.
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
@@ -158,7 +159,8 @@ async fn link(
     });
     let shown = settings.show_pod_ips;
     let cluster = LowerCluster::new(lower.clone(), view.clone(), host_ip, shown, namespaces.clone(), objects, identity);
-    let cluster = Arc::new(cluster.with(volumes, services).missing_token(settings.missing_token));
+    let cluster = cluster.missing_token(settings.missing_token).followed_over(settings.lower.clone());
+    let cluster = Arc::new(cluster.with(volumes, services));
 
     let config = PodControllerConfig { node: name.clone(), workers: usize::from(settings.workers) };
     let pods = PodController::new(upper.clone(), cluster.clone(), &config, registry)?;

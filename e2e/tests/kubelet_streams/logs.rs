@@ -1,10 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Logs, with every option.
 
 use anyhow::{Context as _, ensure};
 use e2e::pods::{PATIENCE, with};
 use e2e::real_node::BUSYBOX;
 use e2e::wait::eventually;
+use futures::AsyncReadExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::LogParams;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::{Scene, test};
 
@@ -178,6 +184,30 @@ fn a_follower_that_goes_away_ends_the_stream_below() -> anyhow::Result<()> {
             })
             .await?;
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn followers_share_connections_and_none_is_held_up_by_another() -> anyhow::Result<()> {
+    test("shared", async |scene| {
+        scene.run_script("writer", "echo begun; exec sleep 1000000").await?;
+        let process = scene.world.pair.link.process().id();
+        let files = || anyhow::Ok(std::fs::read_dir(format!("/proc/{process}/fd"))?.count());
+        let before = files()?;
+        let pods: Api<Pod> = Api::namespaced(scene.world.pair.upper.client(), scene.above.namespace());
+        let mut followers = Vec::new();
+        // More than share one connection; each kubelet has a limit of 128, for all tests.
+        for _ in 0..66 {
+            let mut log = pods.log_stream("writer", &LogParams { follow: true, ..LogParams::default() }).await?;
+            let mut line = [0; 6];
+            timeout(PATIENCE, log.read_exact(&mut line)).await.context("a log says nothing")??;
+            ensure!(&line == b"begun\n", "{line:?}");
+            followers.push(log);
+        }
+        // Both connections of each would be 132; other tests have theirs.
+        let more = files()?.saturating_sub(before);
+        ensure!(more < 66, "{} followers have {more} connections", followers.len());
         Ok(())
     })
 }

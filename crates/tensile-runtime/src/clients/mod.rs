@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clients of the upper and the lower API server: lean, rate-limited, and clear about what is wrong.
 //!
 //! kube's own stack is replaced by a leaner one with the same authentication: no retries (the services' queues decide
@@ -19,12 +20,14 @@ use std::time::Duration;
 
 use http::header::USER_AGENT;
 use http::{HeaderValue, Uri};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tower::util::MapResponse;
 use tower::{BoxError, ServiceBuilder};
@@ -51,6 +54,10 @@ const KEEPALIVE_TRIES: u32 = 3;
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 /// An idle pooled connection is closed after this; API servers keep theirs for longer.
 const IDLE_MAX: Duration = Duration::from_secs(90);
+/// As much comes of an answer over a shared connection before it is read, in bytes.
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// The same of all of them: who does not read holds up nobody else.
+const CONNECTION_WINDOW: u32 = 100 * STREAM_WINDOW;
 
 /// Where a client gets its address and identity, and how hard it may press.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,12 +73,15 @@ pub struct ClientSource {
     pub burst: u32,
     /// Value of the `User-Agent` header, by which audit logs and API priority know us.
     pub user_agent: String,
+    /// Whether requests share one connection where the server speaks HTTP/2.
+    pub shared: bool,
 }
 
 impl ClientSource {
     /// The source for service `component` (such as `virtual-node`), without a rate limit.
     pub fn new(component: &str, kubeconfig: Option<PathBuf>) -> Self {
-        Self { kubeconfig, context: None, qps: 0.0, burst: 0, user_agent: user_agent(component) }
+        let user_agent = user_agent(component);
+        Self { kubeconfig, context: None, qps: 0.0, burst: 0, user_agent, shared: false }
     }
 
     /// The same with another context.
@@ -84,6 +94,14 @@ impl ClientSource {
     #[must_use]
     pub fn limit(self, qps: f32, burst: u32) -> Self {
         Self { qps, burst, ..self }
+    }
+
+    /// The same for many answers that go on for hours and are mostly silent, such as followed logs: they share one connection
+    /// where the server speaks HTTP/2. Of an answer that is not read, no more than 64 KiB come. A server allows only so many at
+    /// once (API servers 100, `--http2-max-streams-per-connection`); those beyond wait without a word.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self { shared: true, ..self }
     }
 
     /// The address of the API server.
@@ -208,11 +226,13 @@ fn client(source: &ClientSource, config: Config) -> Result<Client, ClientError> 
     tcp.set_keepalive_retries(Some(KEEPALIVE_TRIES));
     tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
     let tcp = MapResponse::new(tcp, |stream: TokioIo<TcpStream>| TokioIo::new(ReadAhead::new(stream.into_inner())));
-    let https = config.rustls_https_connector_with_connector(tcp).map_err(refused)?;
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_MAX)
-        .build(https);
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_send_buf_size(STREAM_WINDOW as usize)
+        .build(https(source, &config, tcp)?);
 
     let stack = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -223,6 +243,25 @@ fn client(source: &ClientSource, config: Config) -> Result<Client, ClientError> 
         .map_err(BoxError::from)
         .service(http);
     Ok(Client::new(stack, config.default_namespace))
+}
+
+/// TLS as `config` says, over `tcp`. HTTP/2 is offered where connections are to be shared: everything else is faster with
+/// connections of its own.
+fn https<T>(source: &ClientSource, config: &Config, tcp: T) -> Result<HttpsConnector<T>, ClientError> {
+    let tls = config.rustls_client_config().map_err(|error| ClientError::credentials(source, error))?;
+    let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = config.tls_server_name.clone() {
+        let name = ServerName::try_from(name.clone()).map_err(|error| ClientError::Credentials {
+            source_name: source.to_string(),
+            detail: format!("tls-server-name {name:?}: {error}"),
+        })?;
+        https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(if source.shared {
+        https.enable_all_versions().wrap_connector(tcp)
+    } else {
+        https.enable_http1().wrap_connector(tcp)
+    })
 }
 
 #[cfg(test)]

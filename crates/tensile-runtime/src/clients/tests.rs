@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clients against servers that are fine, away, untrusted or unwilling, and against files that are wrong.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -11,7 +13,8 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use http::HeaderMap;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use serde_json::json;
@@ -183,33 +186,69 @@ async fn the_verbs_that_are_missing_are_all_named() {
 
 /// A TLS server whose certificate is signed by `issuer` for `name`, answering as an API server.
 async fn secure(files: &Files, issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> SocketAddr {
+    serve_tls(files, issuer, name, &["http/1.1"], answering(200, version("35")).0).await.0
+}
+
+/// A TLS server that speaks these protocols, and how many connections it has accepted.
+async fn serve_tls(
+    files: &Files,
+    issuer: &CertifiedIssuer<'static, KeyPair>,
+    name: &str,
+    protocols: &[&str],
+    router: Router,
+) -> (SocketAddr, Arc<AtomicUsize>) {
     let key = KeyPair::generate().unwrap();
     let cert = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, issuer).unwrap();
     let served =
         CertificateFiles::load(&files.write("tls.crt", &cert.pem()), &files.write("tls.key", &key.serialize_pem()))
             .unwrap()
             .served();
-    let acceptor = TlsAcceptor::from(Arc::new(served.server_config()));
+    let mut config = served.server_config();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    let (router, _) = answering(200, version("35"));
+    let (addr, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let count = accepted.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::Relaxed);
             let (acceptor, router) = (acceptor.clone(), router.clone());
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
                     let service = TowerToHyperService::new(router);
                     drop(
-                        hyper::server::conn::http1::Builder::new()
-                            .serve_connection(TokioIo::new(stream), service)
-                            .await,
+                        auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await,
                     );
                 }
             });
         }
         Ok::<(), Infallible>(())
     });
-    addr
+    (addr, accepted)
+}
+
+#[tokio::test]
+async fn answers_share_a_connection_where_that_is_wanted_and_the_server_can() {
+    let endless = || async { axum::body::Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>()) };
+    let router = Router::new().route("/log", axum::routing::get(endless));
+    for (protocols, shared, expected) in [
+        (["h2", "http/1.1"].as_slice(), true, 1),
+        (["h2", "http/1.1"].as_slice(), false, 3),
+        (["http/1.1"].as_slice(), true, 3),
+    ] {
+        let (files, issuer) = (Files::new(), issuer());
+        files.write("ca.crt", &issuer.pem());
+        let (addr, accepted) = serve_tls(&files, &issuer, "127.0.0.1", protocols, router.clone()).await;
+        let path = files.kubeconfig(&format!("server: 'https://{addr}', certificate-authority: ca.crt"), "");
+        let source = ClientSource { shared, ..source(&path) };
+        let client = connect(&source).await.unwrap();
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            let request = http::Request::get("/log").body(Body::empty()).unwrap();
+            answers.push(client.send(request).await.unwrap());
+        }
+        assert_eq!(accepted.load(Ordering::Relaxed), expected, "{protocols:?} {shared}");
+    }
 }
 
 fn issuer() -> CertifiedIssuer<'static, KeyPair> {

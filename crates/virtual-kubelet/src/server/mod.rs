@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The kubelet's own API: HTTPS, authentication, authorization, and the way to a container's streams.
 //!
 //! What is asked ([`request`], [`options`]) and who may ask it ([`authorization`]) are pure; [`KubeletServer`] performs. Where a
@@ -8,6 +9,7 @@ pub mod authentication;
 pub mod authorization;
 mod body;
 pub mod certificate;
+mod connection;
 mod expiring;
 mod handle;
 mod io;

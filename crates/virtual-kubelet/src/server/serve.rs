@@ -1,13 +1,12 @@
-//! The listener and its connections: handshakes, limits, and their end.
+// SPDX-License-Identifier: Apache-2.0
+//! The listener: its connections, up to the end of their handshakes.
 
-use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
 use prometheus::Registry;
-use rustls::{ServerConfig, pki_types::CertificateDer};
+use rustls::ServerConfig;
 use serde_json::json;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
@@ -19,7 +18,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    ClientCa, ContainerIo, StatsProvider, authentication::Authenticator, authorization::Authorizer, handle::Handler,
+    ClientCa, ContainerIo, StatsProvider, authentication::Authenticator, authorization::Authorizer,
+    connection::converse, handle::Handler,
 };
 use crate::pod::PodsHandle;
 
@@ -27,17 +27,11 @@ use crate::pod::PodsHandle;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Handshakes at the same time; further clients wait in the kernel.
 const HANDSHAKES: usize = 256;
-/// How long a request's head may take, and how long a connection may wait for its next request.
-const HEAD: Duration = Duration::from_secs(90);
-/// Bytes of a request's head. Commands stand in it; URIs end at 64 KiB.
-const HEAD_BYTES: usize = 128 * 1024;
 /// Silence after which the kernel asks whether a client lives, and how often it asks: streams are silent for hours.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10));
 /// How long to wait after an error that is the process' own, such as too many open files.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long requests under way have at the end.
-const DRAIN: Duration = Duration::from_secs(5);
 
 /// What a [`KubeletServer`] serves.
 #[derive(Clone)]
@@ -98,9 +92,7 @@ impl<P: ContainerIo, S: StatsProvider> KubeletServer<P, S> {
                     Err(_) => return tracing::debug!("a client did not finish its handshake"),
                 };
                 drop(slot);
-                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                let chain = chain.iter().cloned().map(CertificateDer::into_owned).collect();
-                converse(handler, chain, stream, stop).await;
+                converse(handler, stream, stop).await;
             });
         }
         drop(listener);
@@ -134,38 +126,6 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 fn is_of_the_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
-}
-
-/// Answers the requests of one connection, until it ends or becomes a stream.
-async fn converse<P: ContainerIo, S: StatsProvider>(
-    handler: Arc<Handler<P, S>>,
-    chain: Arc<[CertificateDer<'static>]>,
-    stream: tokio_rustls::server::TlsStream<TcpStream>,
-    stop: CancellationToken,
-) {
-    let service = service_fn(move |request| {
-        let (handler, chain) = (handler.clone(), chain.clone());
-        async move { Ok::<_, Infallible>(handler.handle(&chain, request).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
-    let mut connection = pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Ok(ended),
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            timeout(DRAIN, connection).await
-        }
-    };
-    match ended {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a connection broke"),
-        Err(_) => tracing::debug!("a request was cut off by the end of the process"),
-    }
 }
 
 /// How callers are known and what they may: the part of a kubelet's configuration that this one has too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! TLS towards clients: any certificate is heard, none is required.
 //!
 //! As in the kubelet (`tls.RequestClientCert`), the handshake proves only that a client holds the key of the certificate
@@ -17,7 +18,10 @@ use rustls::{
     },
 };
 
-/// TLS settings that serve `certificate` over HTTP/1.1 and ask clients for theirs.
+/// The name of HTTP/2 in a handshake (RFC 7301).
+pub(super) const HTTP_2: &[u8] = b"h2";
+
+/// TLS settings that serve `certificate` over HTTP/2 and HTTP/1.1 and ask clients for theirs.
 ///
 /// # Errors
 /// When the cryptography provider lacks what TLS 1.2 and 1.3 need.
@@ -28,7 +32,7 @@ pub fn server_config(certificate: Arc<dyn ResolvesServerCert>) -> Result<ServerC
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(heard)
         .with_cert_resolver(certificate);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP_2.to_vec(), b"http/1.1".to_vec()];
     // API servers and whoever else is written in Go do not come back to a session: none is kept for them, and each
     // connection proves anew whose it is.
     config.session_storage = Arc::new(NoServerSessionStorage {});

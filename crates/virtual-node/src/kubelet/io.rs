@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Logs and streams of lower pods, through the lower API server.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper_util::rt::TokioIo;
-use kube::{client::Body, core::Status};
+use kube::{Client, client::Body, core::Status};
 use virtual_kubelet::{
     pod::PodId,
     server::{ByteStream, ContainerIo, IoError, UpgradeRequest, Upgraded, options::LogOptions},
@@ -16,17 +19,31 @@ use crate::lower::LowerCluster;
 
 /// As much of a refusal as is read: its words are short.
 const WORDS: usize = 64 * 1024;
+/// A command has begun this long after its upgrade.
+const AFTER: Duration = Duration::from_millis(100);
 
 impl ContainerIo for LowerCluster {
     async fn logs(&self, pod: &PodId, container: &str, options: &LogOptions) -> Result<ByteStream, IoError> {
         self.confirm(pod).await?;
         let request = Request::get(target::logs(&self.place(pod), container, options)).body(Body::empty());
-        let answer = self.send(request).await?;
+        let (client, place) = match self.followers() {
+            Some(followers) if options.follow => {
+                let (client, place) = followers.join().await.map_err(|error| away(&error))?;
+                (client, Some(place))
+            }
+            _ => (self.client().clone(), None),
+        };
+        let answer = send(&client, request).await?;
         // 204 too: so an API server shows the log of a pod that has no node yet, which is empty.
         if !answer.status().is_success() {
             return Err(refusal(answer).await);
         }
-        Ok(answer.into_body().into_data_stream().map_err(Into::into).boxed())
+        let bytes = answer.into_body().into_data_stream().map_err(Into::into);
+        // The place is free again when nobody reads any more.
+        let bytes = bytes.inspect(move |_| {
+            let _ = &place;
+        });
+        Ok(bytes.boxed())
     }
 
     async fn relay(&self, request: UpgradeRequest) -> Result<Upgraded, IoError> {
@@ -36,10 +53,11 @@ impl ContainerIo for LowerCluster {
         if let Ok(below) = &mut below {
             *below.headers_mut() = request.headers;
         }
-        let answer = self.send(below).await?;
+        let answer = send(self.client(), below).await?;
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(refusal(answer).await);
         }
+        tokio::spawn(connected(self.client().clone()));
         let headers = answer.headers().clone();
         let stream = hyper::upgrade::on(answer).await.map_err(|error| away(&error))?;
         Ok(Upgraded { headers, stream: Box::new(TokioIo::new(stream)) })
@@ -67,13 +85,22 @@ impl LowerCluster {
             Err(error) => Err(IoError::Unavailable(error.to_string())),
         }
     }
+}
 
-    async fn send(&self, request: http::Result<Request<Body>>) -> Result<Response<Body>, IoError> {
-        let request = request.map_err(|error| IoError::Refused {
-            status: StatusCode::BAD_REQUEST,
-            message: format!("it cannot be asked of the lower API server: {error}"),
-        })?;
-        self.client().send(request).await.map_err(|error| away(&error))
+async fn send(client: &Client, request: http::Result<Request<Body>>) -> Result<Response<Body>, IoError> {
+    let request = request.map_err(|error| IoError::Refused {
+        status: StatusCode::BAD_REQUEST,
+        message: format!("it cannot be asked of the lower API server: {error}"),
+    })?;
+    client.send(request).await.map_err(|error| away(&error))
+}
+
+/// Leaves a connection that nobody uses, by the cheapest question that everybody may ask: an upgrade takes one away, and who
+/// debugs goes on. The next command need not wait for a handshake, and this one not for that of the next.
+async fn connected(client: Client) {
+    tokio::time::sleep(AFTER).await;
+    if let Err(error) = client.apiserver_version().await {
+        tracing::debug!(%error, "no connection was made in advance");
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The lower cluster, as the backend of a virtual node.
 //!
 //! One watch follows all lower pods: ours, whose status goes up, and the others, which take room from the node. One
@@ -20,6 +21,7 @@ use std::{
 
 use kube::Client;
 use tensile_core::{names, pod::LinkView};
+use tensile_runtime::clients::ClientSource;
 use tokio::sync::watch as channel;
 use virtual_kubelet::pod::PodId;
 
@@ -31,6 +33,7 @@ use view::LowerPodView;
 
 use crate::{
     identity::{Identity, MissingToken},
+    kubelet::Followers,
     objects::{Objects, marked},
     services::Services,
     volumes::Volumes,
@@ -57,6 +60,8 @@ pub struct LowerCluster {
     /// Unless others see to Services.
     services: Option<Arc<Services>>,
     missing_token: MissingToken,
+    /// Unless each has a connection of its own.
+    followers: Option<Followers>,
 }
 
 /// Namespace and name of a lower pod.
@@ -104,6 +109,7 @@ impl LowerCluster {
             volumes: None,
             services: None,
             missing_token: MissingToken::default(),
+            followers: None,
         }
     }
 
@@ -119,6 +125,12 @@ impl LowerCluster {
         Self { missing_token, ..self }
     }
 
+    /// Has followed logs share connections to where `source` leads, which is the same cluster.
+    #[must_use]
+    pub fn followed_over(self, source: ClientSource) -> Self {
+        Self { followers: Some(Followers::new(source)), ..self }
+    }
+
     /// What the cluster can still take.
     pub fn capacity(&self) -> CapacityView<'_> {
         CapacityView::new(&self.usage)
@@ -127,6 +139,11 @@ impl LowerCluster {
     /// The lower API server.
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Connections for logs that are followed.
+    pub(crate) fn followers(&self) -> Option<&Followers> {
+        self.followers.as_ref()
     }
 
     /// Where the lower pod of `id` is.

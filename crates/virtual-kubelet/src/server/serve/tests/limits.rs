@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clients that misbehave before they have asked for anything.
 
 use tokio::{
@@ -46,11 +47,4 @@ async fn who_does_not_finish_a_handshake_holds_up_nobody() {
     let mut rude = TcpStream::connect(scene.address).await.unwrap();
     rude.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     assert_eq!(scene.full("GET", "/healthz").await, (200, "ok".to_owned()));
-}
-
-#[tokio::test]
-async fn only_http_1_is_offered() {
-    let scene = Scene::start().await;
-    let connection = scene.dial(None).await;
-    assert_eq!(connection.get_ref().1.alpn_protocol(), Some(b"http/1.1".as_slice()));
 }

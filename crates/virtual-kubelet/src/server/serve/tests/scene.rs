@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A running server, its clients, and what stands behind it.
 
 use std::{
+    convert::Infallible,
     net::SocketAddr,
     sync::{
         Arc, Mutex,
@@ -175,8 +177,13 @@ impl Scene {
         Self { address, ca, client_ca, backend, stop, served }
     }
 
-    /// A TLS connection, as a client with this certificate.
+    /// A TLS connection, as a client with this certificate that speaks HTTP/1.1.
     pub(super) async fn dial(&self, identity: Option<Pem>) -> TlsStream<TcpStream> {
+        self.dial_to_speak(&[b"http/1.1"], identity).await
+    }
+
+    /// A TLS connection, as a client with this certificate that speaks these protocols.
+    pub(super) async fn dial_to_speak(&self, protocols: &[&[u8]], identity: Option<Pem>) -> TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(self.ca.der().to_vec())).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -187,7 +194,7 @@ impl Scene {
             Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
             None => config.with_no_client_auth(),
         };
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let tcp = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap()
