@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Cargo, to build what a command is about to run.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use tokio::process::Command;
 
 /// Cargo in the workspace, in the profile that this program was built in.
@@ -27,6 +28,23 @@ pub(crate) async fn build_services() -> anyhow::Result<()> {
 /// Builds one service, so that it lies beside this program.
 pub(crate) async fn build_service(package: &str) -> anyhow::Result<()> {
     build(&["--package", package]).await
+}
+
+/// Builds the services as static files, and says in which folder they are: not among those that all other tests start.
+pub(crate) async fn build_static(folder: &Path) -> anyhow::Result<PathBuf> {
+    let this = env::current_exe().context("cannot tell where this program is")?;
+    // TARGET/PROFILE/deps/TEST
+    let [Some(profile), Some(target)] = [this.ancestors().nth(2), this.ancestors().nth(3)] else {
+        bail!("{} is in no target folder", this.display());
+    };
+    let mut build = command("build");
+    build.args(["--workspace", "--exclude", "e2e", "--bins", "--target-dir"]).arg(folder);
+    // Where everything else was compiled: only the crates of the workspace are compiled once more.
+    build.env("CARGO_BUILD_BUILD_DIR", target);
+    build.env("RUSTC_WORKSPACE_WRAPPER", workspace().join("e2e/src/ship/rustc-static.sh"));
+    let status = build.status().await.context("cannot start cargo")?;
+    ensure!(status.success(), "cargo build, static: {status}");
+    Ok(folder.join(profile.file_name().unwrap_or_default()))
 }
 
 /// Runs an example, which prints what it finds; builds it first.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
 
 mod audit;
@@ -25,7 +26,7 @@ use crate::process::{Launch, Process, Signal};
 use crate::usage::Usage;
 use crate::wait;
 
-pub use audit::{Audit, Request};
+pub use audit::{Account, Audit, Object, Request, Status};
 pub use builder::Builder;
 pub use components::Component;
 
@@ -161,6 +162,11 @@ impl Cluster {
     /// The kubectl of this cluster's version.
     pub fn kubectl_path(&self) -> &Path {
         &self.kubernetes.kubectl
+    }
+
+    /// The kube-scheduler of this cluster's version.
+    pub fn scheduler_path(&self) -> &Path {
+        &self.kubernetes.scheduler
     }
 
     /// Everything the audit log holds so far. Needs [`Builder::audit`].

@@ -1,16 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The real helm: what the charts of this repository render.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
+use tensile_testkit::shipped::repository;
 use tokio::process::Command;
 
 use crate::binaries::{self, SUPPORTED};
 
 /// The folder of a chart.
 pub fn chart(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts").join(name)
+    repository("charts").join(name)
 }
 
 /// Runs helm; an error shows what it wrote to standard error.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Real clusters on demand: the demo, the acceptance suites and the benchmarks stand on them.
 //!
 //! [`cluster::Cluster`] starts the unmodified control plane of Kubernetes in a few seconds; [`kwok`] adds simulated nodes,
@@ -13,6 +14,7 @@ pub mod cluster;
 mod demo;
 pub mod descheduler;
 pub mod dns;
+pub mod door;
 pub mod fixture;
 pub mod folder;
 pub mod helm;
@@ -33,6 +35,7 @@ pub mod real_node;
 mod reaper;
 pub mod run;
 pub mod service;
+pub mod ship;
 pub mod timeline;
 pub mod usage;
 pub mod wait;

@@ -1,10 +1,13 @@
-//! A real Prometheus that scrapes the kubelet of a real node.
+// SPDX-License-Identifier: Apache-2.0
+//! A real Prometheus: it scrapes the kubelet of a real node, or whatever a test names.
 
 use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use serde_json::json;
+use http::Request;
+use kube::{Client, Config};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -26,24 +29,30 @@ pub struct Prometheus {
 impl Prometheus {
     /// Starts one that scrapes what cAdvisor tells of the containers of `node`, as the administrator of `cluster`.
     pub async fn start(cluster: &Cluster, node: &RealNode) -> anyhow::Result<Self> {
+        let folder = cluster.folder();
+        cluster.admin().write(folder, "prometheus")?;
+        fs::write(folder.join("prometheus-ca.crt"), cluster.authority().identity().certificate)?;
+        let config = json!({
+            "global": { "scrape_interval": "2s" },
+            "scrape_configs": [{
+                "job_name": "kubelet",
+                "scheme": "https",
+                "metrics_path": "/metrics/cadvisor",
+                "static_configs": [{ "targets": [format!("{}:{}", node.address(), real_node::PORT)] }],
+                "tls_config": {
+                    "ca_file": folder.join("prometheus-ca.crt"),
+                    "cert_file": folder.join("prometheus.crt"),
+                    "key_file": folder.join("prometheus.key"),
+                },
+            }],
+        });
+        Self::configured(cluster, &config).await
+    }
+
+    /// Starts one with this configuration; its files are with those of `cluster`.
+    pub async fn configured(cluster: &Cluster, config: &Value) -> anyhow::Result<Self> {
         let started = async {
             let (program, port, folder) = (binaries::prometheus().await?, Port::reserve()?, cluster.folder());
-            cluster.admin().write(folder, "prometheus")?;
-            fs::write(folder.join("prometheus-ca.crt"), cluster.authority().identity().certificate)?;
-            let config = json!({
-                "global": { "scrape_interval": "2s" },
-                "scrape_configs": [{
-                    "job_name": "kubelet",
-                    "scheme": "https",
-                    "metrics_path": "/metrics/cadvisor",
-                    "static_configs": [{ "targets": [format!("{}:{}", node.address(), real_node::PORT)] }],
-                    "tls_config": {
-                        "ca_file": folder.join("prometheus-ca.crt"),
-                        "cert_file": folder.join("prometheus.crt"),
-                        "key_file": folder.join("prometheus.key"),
-                    },
-                }],
-            });
             // YAML knows all of JSON.
             fs::write(folder.join("prometheus.yaml"), config.to_string())?;
             let process = Launch::new("prometheus", program, folder.join("prometheus.log"))
@@ -56,6 +65,25 @@ impl Prometheus {
             anyhow::Ok(prometheus)
         };
         started.await.with_context(|| format!("cannot start a Prometheus of {}", cluster.name()))
+    }
+
+    /// What an instant query returns.
+    pub async fn query(&self, query: &str) -> anyhow::Result<Vec<Value>> {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", query).finish();
+        let mut answer = self.get(&format!("/api/v1/query?{query}")).await?;
+        serde_json::from_value(answer["data"]["result"].take()).with_context(|| format!("{query}: {answer}"))
+    }
+
+    /// The rules, as it has evaluated them.
+    pub async fn rules(&self) -> anyhow::Result<Vec<Value>> {
+        let answer = self.get("/api/v1/rules").await?;
+        let groups = answer["data"]["groups"].as_array().cloned().unwrap_or_default();
+        Ok(groups.into_iter().flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default()).collect())
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let client = Client::try_from(Config::new(self.url().parse()?))?;
+        Ok(client.request(Request::get(path).body(Vec::new())?).await?)
     }
 
     /// Where it answers queries.

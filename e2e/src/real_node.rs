@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A real node of a cluster on this machine: the unmodified kubelet with containerd, and real containers.
 //!
 //! ```no_run
@@ -17,7 +18,8 @@
 //! Several may run at once, in one cluster or several: each has namespaces of its own for processes and mounts, a bridge
 //! with a network of its own, and a control group. All of it goes on drop, and when this process is killed (`reaper`).
 //! The machine reaches pods by their addresses, and pods reach the machine at [`RealNode::address`]. There is no
-//! kube-proxy and no DNS, ports of the host lead nowhere, and images are [`BUSYBOX`] and [`AGNHOST`]: there is no registry.
+//! kube-proxy and no DNS, ports of the host lead nowhere. Images are [`BUSYBOX`], [`AGNHOST`] and
+//! what [`RealNode::import`] brings: there is no registry.
 
 mod files;
 mod images;
@@ -25,7 +27,7 @@ mod machine;
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -84,18 +86,46 @@ pub struct RealNode {
     name: String,
     // In this order: what is below goes when nothing uses it any more.
     process: Process,
+    ctr: PathBuf,
+    site: Site,
+}
+
+/// What a node that is not started yet has of this machine: so its address is known before its cluster is started.
+pub struct Site {
     place: Place,
-    _folder: Folder,
+    folder: Folder,
+}
+
+impl Site {
+    /// Takes an address and a folder.
+    pub fn take() -> anyhow::Result<Self> {
+        machine::ensure_complete()?;
+        let folder = Folder::new("node")?;
+        // The random end of the folder's name.
+        let unique = folder.path().to_string_lossy();
+        let place = Place::take(&format!("tensile-{}", unique.rsplit('-').next().unwrap_or_default()))?;
+        Ok(Self { place, folder })
+    }
+
+    /// The address of the node to come, and of this machine towards its pods.
+    pub fn address(&self) -> Ipv4Addr {
+        self.place.address()
+    }
+
+    /// Adds a node here to `cluster`, as [`RealNode::start`] does.
+    pub async fn start(self, cluster: &Cluster, name: &str) -> anyhow::Result<RealNode> {
+        let started = async {
+            let node = RealNode::launch(cluster, name, self).await?;
+            node.until_usable(cluster).await
+        };
+        started.await.with_context(|| format!("cannot start node {name} of {}", cluster.name()))
+    }
 }
 
 impl RealNode {
     /// Adds a node to `cluster`, whose kubelet has the cluster's version, and waits until pods can be bound to it.
     pub async fn start(cluster: &Cluster, name: &str) -> anyhow::Result<Self> {
-        let started = async {
-            let node = Self::launch(cluster, name).await?;
-            node.until_usable(cluster).await
-        };
-        started.await.with_context(|| format!("cannot start node {name} of {}", cluster.name()))
+        Site::take()?.start(cluster, name).await
     }
 
     /// Its name.
@@ -105,17 +135,25 @@ impl RealNode {
 
     /// The address of the node, and of this machine towards its pods. Not a loopback one: API servers agree to proxy to it.
     pub fn address(&self) -> Ipv4Addr {
-        self.place.address()
+        self.site.address()
     }
 
-    async fn launch(cluster: &Cluster, name: &str) -> anyhow::Result<Self> {
-        machine::ensure_complete()?;
+    /// Gives it the images of an archive, as `docker save` writes them.
+    pub async fn import(&self, archive: &Path) -> anyhow::Result<()> {
+        let mut ctr = tokio::process::Command::new(&self.ctr);
+        // The node sees this file as /run/containerd/containerd.sock.
+        ctr.arg("--address").arg(self.site.folder.join("run/containerd/containerd.sock"));
+        ctr.args(["--namespace", "k8s.io", "images", "import"]).arg(archive).kill_on_drop(true);
+        let output = ctr.output().await.context("cannot run ctr")?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "cannot import {}: {}", archive.display(), told.trim());
+        Ok(())
+    }
+
+    async fn launch(cluster: &Cluster, name: &str, site: Site) -> anyhow::Result<Self> {
         let programs = binaries::node(cluster.version()).await?;
-        let folder = Folder::new("node")?;
-        // The random end of the folder's name.
-        let unique = folder.path().to_string_lossy();
-        let place = Place::take(&format!("tensile-{}", unique.rsplit('-').next().unwrap_or_default()))?;
-        write_files(cluster, name, folder.path(), &place, &programs)?;
+        let Site { place, folder } = &site;
+        write_files(cluster, name, folder.path(), place, &programs)?;
         let arguments = [
             format!("--kubeconfig={}", folder.join("kubeconfig").display()),
             format!("--config={}", folder.join("kubelet.json").display()),
@@ -132,7 +170,7 @@ impl RealNode {
             .env("KUBELET", &programs.kubelet)
             .env("KUBELET_ARGS", arguments.join(" "))
             .start()?;
-        Ok(Self { name: name.to_owned(), process, place, _folder: folder })
+        Ok(Self { name: name.to_owned(), process, ctr: programs.ctr, site })
     }
 
     /// Fails at once when containerd or the kubelet has ended.

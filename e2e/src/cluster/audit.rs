@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What an API server was asked, from its audit log.
 
 use std::collections::BTreeMap;
@@ -20,6 +21,11 @@ pub struct Request {
     /// Who asked, as the client calls itself.
     #[serde(default)]
     pub user_agent: String,
+    /// Who asked, as the API server knows them.
+    #[serde(default)]
+    pub user: Account,
+    /// In whose name, if in another's.
+    pub impersonated_user: Option<Account>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
     /// With the query.
@@ -31,12 +37,27 @@ pub struct Request {
     pub response_status: Option<Status>,
     /// When it came.
     pub request_received_timestamp: Option<Timestamp>,
+    /// What those who decided about it said, such as `authorization.k8s.io/decision`.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Account {
+    /// Such as `system:serviceaccount:NAMESPACE:NAME`.
+    pub username: String,
+    /// Such as `system:nodes`.
+    pub groups: Vec<String>,
 }
 
 /// An object or a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Object {
+    /// Empty for the core group.
+    pub api_group: String,
     /// Plural, such as `pods`.
     pub resource: String,
     /// Such as `status`; may be empty.

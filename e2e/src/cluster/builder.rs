@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How a cluster shall be, and its start.
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub struct Builder {
     audit: bool,
     scheduler: bool,
     scheduler_config: Option<String>,
+    known_as: Vec<String>,
     apiserver_args: Vec<String>,
     controller_manager_args: Vec<String>,
 }
@@ -34,6 +36,7 @@ impl Builder {
             audit: false,
             scheduler: true,
             scheduler_config: None,
+            known_as: Vec::new(),
             apiserver_args: Vec::new(),
             controller_manager_args: Vec::new(),
         }
@@ -62,6 +65,13 @@ impl Builder {
     #[must_use]
     pub fn scheduler_config(self, yaml: &str) -> Self {
         Self { scheduler_config: Some(yaml.to_owned()), ..self }
+    }
+
+    /// One more name or address in the API server's certificate.
+    #[must_use]
+    pub fn known_as(mut self, name: &str) -> Self {
+        self.known_as.push(name.to_owned());
+        self
     }
 
     /// More arguments for the API server.
@@ -142,8 +152,9 @@ impl Builder {
         front_proxy.client("front-proxy", &[])?.write(&pki, "front-proxy")?;
         Identity::bare_key()?.write(&pki, "service-account")?;
         let first_service = components::FIRST_SERVICE.to_string();
-        let known_as =
+        let usual =
             ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1", &first_service];
+        let known_as: Vec<&str> = usual.into_iter().chain(self.known_as.iter().map(String::as_str)).collect();
         authority.server("kube-apiserver", &known_as)?.write(&pki, "apiserver")?;
         authority.client("kube-apiserver-kubelet-client", &["system:masters"])?.write(&pki, "kubelet-client")?;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A real container that is somebody in the upper cluster.
 
 use std::net::SocketAddr;
@@ -5,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use e2e::cluster::Cluster;
+use e2e::door;
 use e2e::fixture::RealPair;
 use e2e::pods::{Pods, uid};
 use e2e::real_node::{self, RealNode};
 use e2e::wait::eventually;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
 
 use crate::objects::{Objects, config_map, mounting, secret, secret_of as content, value_of};
 use crate::{expire, secret_of, token};
@@ -18,25 +19,6 @@ use crate::{expire, secret_of, token};
 const MINUTE: Duration = Duration::from_secs(60);
 /// A name in the certificates of all API servers: containers know it by their `hostAliases`.
 const KNOWN_AS: &str = "kubernetes.default.svc";
-
-/// Carries connections from the node's address, where its pods reach this machine, to the API server, which listens on a
-/// loopback address only.
-async fn door(node: &RealNode, cluster: &Cluster) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind((node.address(), 0)).await?;
-    let address = listener.local_addr()?;
-    let server = cluster.server().trim_start_matches("https://").to_owned();
-    tokio::spawn(async move {
-        while let Ok((mut inside, _)) = listener.accept().await {
-            let server = server.clone();
-            tokio::spawn(async move {
-                if let Ok(mut outside) = TcpStream::connect(&server).await {
-                    tokio::io::copy_bidirectional(&mut inside, &mut outside).await.ok();
-                }
-            });
-        }
-    });
-    Ok(address)
-}
 
 /// What a command in the container of a lower pod prints.
 async fn run(cluster: &Cluster, below: &Pods, command: &[&str]) -> anyhow::Result<String> {
@@ -97,7 +79,7 @@ fn a_container_talks_to_the_upper_api_server_as_its_account_and_reads_all_it_was
             anyhow::Ok((lower, node))
         })?;
         let (lower, node) = lower;
-        let address = door(&node, &upper).await?;
+        let address = door::open(&node, &upper).await?;
         let server = format!("--upper-apiserver={KNOWN_AS}:{}", address.port());
         let args = [server.as_str(), "--cluster-dns=10.96.0.10", "--cluster-domain=up.local"];
         let link = e2e::link::Link::builder(&upper, &lower, "link").args(&args).start().await?;

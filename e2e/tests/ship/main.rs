@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator gets: images, charts installed by helm on a real node, and their rights against what was asked.
+
+mod charts;
+mod desk;
+mod images;
+mod migration;
+mod monitoring;
+mod pages;
+mod proof;
+mod start;
+mod uses;
