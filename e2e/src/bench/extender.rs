@@ -2,6 +2,8 @@
 //! The multi-scheduler: how long an answer takes over HTTPS at a fixed rate, how many pods a second a real kube-scheduler binds
 //! with it and without it, and what becomes of more pods than there is room for.
 
+mod reference;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -32,6 +34,10 @@ const SLOT: &str = "example.com/slot";
 const SLOTS: &str = "5";
 const ASKED: &str = "2";
 const PODS_PER_NODE: usize = 2;
+/// CPU of the pod that questions are about.
+const ASKED_CPU: &str = "500m";
+/// Pods that are put to a kube-scheduler.
+const REFERENCES: usize = 200;
 /// Requests that create pods and are under way at the same time.
 const IN_FLIGHT: usize = 64;
 
@@ -138,7 +144,7 @@ impl Lab {
     async fn answers(&self, settings: &Settings) -> anyhow::Result<Vec<Row>> {
         let multi = self.multi(true).await?;
         let names: Vec<&str> = self.lowers.iter().map(Cluster::name).collect();
-        let mut asked = pod("asked", &json!({ "cpu": "500m" }));
+        let mut asked = pod("asked", SCHEDULER, &json!({ "cpu": ASKED_CPU }));
         asked["metadata"]["uid"] = json!("705ab4f5-6393-11e8-b7cc-42010a800002");
         asked["metadata"]["namespace"] = json!("default");
         let body = json!({ "Pod": asked, "Nodes": null, "NodeNames": names }).to_string();
@@ -159,6 +165,7 @@ impl Lab {
             )
             .target("p99 < 3 ms"),
             Row::new("CPU of an answer", format!("{:.2} ms", milliseconds(cpu) / count(latencies.len()))),
+            reference::measure(&self.lowers[0], settings.nodes, REFERENCES).await?,
             Row::new("peak memory", format!("{peak:.1} MB")),
         ])
     }
@@ -168,7 +175,7 @@ impl Lab {
         ensure_namespace(&self.upper, namespace).await?;
         let above = Timeline::begin(&self.upper, namespace).await?;
         let begin = Instant::now();
-        self.create(namespace, pods, &json!({ "cpu": "10m" })).await?;
+        create(&self.upper, namespace, SCHEDULER, pods, &json!({ "cpu": "10m" })).await?;
         let end = above.reached(|life| life.bound, pods, "bound", DEADLINE).await?;
         self.clear(namespace, &above).await?;
         Ok(count(pods) / (end - begin).as_secs_f64())
@@ -182,7 +189,7 @@ impl Lab {
         let namespace = "burst";
         ensure_namespace(&self.upper, namespace).await?;
         let begin = Instant::now();
-        self.create(namespace, pods, &json!({ SLOT: ASKED })).await?;
+        create(&self.upper, namespace, SCHEDULER, pods, &json!({ SLOT: ASKED })).await?;
         let all = Pods::of(&self.upper, namespace);
         let bound = |pod: &Value| pod["spec"]["nodeName"].is_string();
         let refused = |pod: &Value| condition(pod, "PodScheduled")["reason"] == "Unschedulable";
@@ -214,18 +221,6 @@ impl Lab {
         ])
     }
 
-    async fn create(&self, namespace: &str, pods: usize, requests: &Value) -> anyhow::Result<()> {
-        let client = self.upper.client();
-        let create = |number: usize| {
-            let body = serde_json::to_vec(&pod(&format!("pod-{number}"), requests));
-            let request = http::Request::post(format!("/api/v1/namespaces/{namespace}/pods"))
-                .header(http::header::CONTENT_TYPE, "application/json");
-            let client = client.clone();
-            async move { client.request_text(request.body(body?)?).await.map(drop).context("cannot create a pod") }
-        };
-        stream::iter(0..pods).map(create).buffer_unordered(IN_FLIGHT).try_collect().await
-    }
-
     async fn clear(&self, namespace: &str, above: &Timeline) -> anyhow::Result<()> {
         let pods: Api<Pod> = Api::namespaced(self.upper.client(), namespace);
         pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
@@ -237,18 +232,37 @@ impl Lab {
     }
 }
 
+/// Creates so many pods of this scheduler.
+async fn create(
+    cluster: &Cluster,
+    namespace: &str,
+    scheduler: &str,
+    pods: usize,
+    requests: &Value,
+) -> anyhow::Result<()> {
+    let client = cluster.client();
+    let create = |number: usize| {
+        let body = serde_json::to_vec(&pod(&format!("pod-{number}"), scheduler, requests));
+        let request = http::Request::post(format!("/api/v1/namespaces/{namespace}/pods"))
+            .header(http::header::CONTENT_TYPE, "application/json");
+        let client = client.clone();
+        async move { client.request_text(request.body(body?)?).await.map(drop).context("cannot create a pod") }
+    };
+    stream::iter(0..pods).map(create).buffer_unordered(IN_FLIGHT).try_collect().await
+}
+
 fn bound_or(pod: &Value, refused: impl Fn(&Value) -> bool) -> bool {
     pod["spec"]["nodeName"].is_string() || refused(pod)
 }
 
-/// A pod for any virtual node.
-fn pod(name: &str, requests: &Value) -> Value {
+/// A pod for any virtual node, or any other.
+fn pod(name: &str, scheduler: &str, requests: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": { "name": name, "labels": { "app": "bench" } },
         "spec": {
-            "schedulerName": SCHEDULER,
+            "schedulerName": scheduler,
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": false,
             "tolerations": [{ "key": "virtual-kubelet.io/provider", "operator": "Exists" }],

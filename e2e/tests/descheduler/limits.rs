@@ -9,6 +9,8 @@ use e2e::port::Port;
 use e2e::wait::eventually;
 use serde_json::{Value, json};
 
+use crate::rebalance::until_alone;
+
 #[test]
 fn a_dry_run_says_what_it_would_do_and_writes_nothing() -> anyhow::Result<()> {
     e2e::run(async {
@@ -96,14 +98,16 @@ fn pods_that_a_cluster_refuses_are_moved_unless_most_are() -> anyhow::Result<()>
         let lab = Lab::shared().await?;
         lab.alone("refused", async |above| {
             let namespace = above.namespace();
+            until_alone(lab, above).await?;
             // East takes no pods of this namespace.
             lab.lowers[0].kubectl(&["create", "namespace", namespace]).await?;
             lab.lowers[0].kubectl(&["create", "quota", "none", "--hard=pods=0", "-n", namespace]).await?;
-            let plugin = ("RemovePodsRefusedBelow", json!({ "minRefusedSeconds": 1 }));
-            let mut process = lab.launch_by("descheduler-refused", "deschedule", &[plugin])?.start()?;
             let refused = |pod: &Value| condition(pod, "virtual-kubelet.io/Accepted")["status"] == "False";
             deployment(lab.upper.client(), above, "many", 12, small()).await?;
             let first = above.until_all(12, "are refused", refused).await?;
+            // Only now: the first few of them alone would be no outage.
+            let plugin = ("RemovePodsRefusedBelow", json!({ "minRefusedSeconds": 1 }));
+            let mut process = lab.launch_by("descheduler-refused", "deschedule", &[plugin])?.start()?;
             let name = first[0]["metadata"]["name"].as_str().unwrap_or_default();
             let told = above.until_event(name, "Outage").await?;
             ensure!(told.contains("most pods of east fail"), "{told}");

@@ -30,7 +30,7 @@ fn sized(cpu: &str, node: &str) -> Value {
 }
 
 /// Waits until pods of other tests are gone: they would be weighed too.
-async fn until_alone(lab: &Lab, above: &Pods) -> anyhow::Result<()> {
+pub(crate) async fn until_alone(lab: &Lab, above: &Pods) -> anyhow::Result<()> {
     let pods: Api<Pod> = Api::all(lab.upper.client());
     eventually(LONG, "no other pod is there", async || {
         let all = pods.list(&ListParams::default().labels("virtual-pod=true")).await?;

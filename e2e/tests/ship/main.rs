@@ -8,5 +8,6 @@ mod migration;
 mod monitoring;
 mod pages;
 mod proof;
+mod rights;
 mod start;
 mod uses;

@@ -75,7 +75,8 @@ fn plain(command: &str) -> Vec<String> {
         word.split_once('=').is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
     };
     let variables = words.iter().take_while(is_variable).count();
-    words.into_iter().skip(variables).collect()
+    // Three dots stand for what else there may be.
+    words.into_iter().skip(variables).filter(|word| word != "...").collect()
 }
 
 /// Fails if the program does not take these arguments.

@@ -18,7 +18,7 @@ use futures::future;
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::{monitoring, start, uses};
+use crate::{monitoring, rights, start, uses};
 
 /// The virtual node, and the release that makes it.
 pub(crate) const NODE: &str = "east";
@@ -57,7 +57,7 @@ fn charts_from_images_give_a_working_system_that_is_upgraded_rolled_back_and_gon
         talk(&lab, &first).await?;
         monitoring::shows_data(&lab).await?;
         uses::everything_once(&lab, &desk).await?;
-        let rights = uses::rights_of_all(&lab).await?;
+        let given = rights::rights_of_all(&lab).await?;
 
         let upgrades = releases.iter().zip(RELEASES).map(async |(release, (_, chart))| {
             let debug = json!({ "log": { "level": "debug" }, "podAnnotations": { "example.org/upgraded": "yes" } });
@@ -71,13 +71,13 @@ fn charts_from_images_give_a_working_system_that_is_upgraded_rolled_back_and_gon
         lab.upper.kubectl(&["-n", TEAM, "delete", "deployment", "web"]).await?;
         above.until_all(0, "are gone", |_| true).await?;
         below.until_all(0, "are gone", |_| true).await?;
-        let first = uses::requests(&lab)?;
+        let first = rights::requests(&lab)?;
         for release in releases.iter().rev() {
             release.uninstall().await?;
         }
         leaves_nothing(&lab, &before).await?;
         // Now: watches are in the log when they have ended.
-        uses::all_rights_were_used(&lab, &rights, first)
+        rights::all_rights_were_used(&lab, &given, first)
     })
 }
 
