@@ -89,9 +89,14 @@ async fn takes(program: &Path, args: &[&str]) -> anyhow::Result<()> {
 
 /// Helm renders what the command would install.
 async fn renders(args: &[&str]) -> anyhow::Result<()> {
-    let [verb @ ("install" | "upgrade"), release, chart, rest @ ..] = args else { bail!("helm {}", args.join(" ")) };
+    let [verb @ ("install" | "upgrade" | "template"), release, chart, rest @ ..] = args else {
+        bail!("helm {}", args.join(" "))
+    };
     let chart = repository(chart).to_string_lossy().into_owned();
-    let rest: Vec<&str> = rest.iter().copied().filter(|arg| *arg != "--create-namespace").collect();
+    // Values of the reader's own are not here.
+    let own = |place: usize| rest[place] == "-f" || place.checked_sub(1).is_some_and(|before| rest[before] == "-f");
+    let rest = rest.iter().enumerate().filter(|(place, arg)| **arg != "--create-namespace" && !own(*place));
+    let rest: Vec<&str> = rest.map(|(_, arg)| *arg).collect();
     let template = [&["template", *release, chart.as_str(), "--kube-version", SUPPORTED[0]], rest.as_slice()].concat();
     helm(&template).await.with_context(|| format!("helm {verb} {release}")).map(drop)
 }
